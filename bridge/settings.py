@@ -1,0 +1,222 @@
+"""The environment, read once, typed. Every fault is reported at once, with what would be allowed; secrets are never printed.
+
+docs/settings.md has a line for each name here; a test compares the two. Providers declare their own settings beside their adapter
+(`ProviderSetting`), and `load` reads those too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+import phonenumbers
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from bridge.errors import WrongSettings
+
+DAY_S = 86_400
+
+
+class Anonymous(StrEnum):
+    """What becomes of a caller without a usable number."""
+
+    IGNORE = "ignore"  # accepted, done, counted, with its reason shown
+    NOTE_ONLY = "note_only"  # one note on the contact named by ANONYMOUS_CONTACT_ID
+    LEAD = "lead"  # a contact of its own, without a phone number, never merged with another
+
+
+class UncertainCreate(StrEnum):
+    """What follows when an uncertain create could not be settled in a location that allows duplicates."""
+
+    UPSERT = "upsert"
+    ASK = "ask"
+
+
+class LogFormat(StrEnum):
+    JSON = "json"
+    HUMAN = "human"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSetting:
+    """One setting of a provider, as data: `settings`, `doctor`, masking and the docs page are made from it."""
+
+    name: str  # the environment variable
+    help: str  # what it is and where to find it, one sentence
+    secret: bool = False
+    switches_on: bool = False  # the provider is configured as soon as this is set
+
+
+Words = Annotated[tuple[str, ...], NoDecode]
+Seconds = Annotated[tuple[float, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """All settings. Field names are the environment's names in lower case."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, env_ignore_empty=True, hide_input_in_errors=True)
+
+    redis_url: SecretStr
+    public_url: str
+    secret_key: SecretStr = Field(min_length=8)
+    ghl_token: SecretStr = Field(min_length=1)
+    ghl_location_id: str = Field(min_length=1)
+    ghl_base_url: str = "https://services.leadconnectorhq.com"
+    port: int = Field(default=8000, ge=1, le=65535)
+
+    bridge_owner: str = "owner"
+    default_region: str = "US"
+    own_numbers: Words = ()
+    sentry_dsn: SecretStr | None = None
+    api_token: SecretStr | None = Field(default=None, min_length=8)
+    console_users: SecretStr | None = None
+
+    lead_source: str = "Phone call"
+    lead_tags: Words = ("inbound call",)
+    anonymous: Anonymous = Anonymous.IGNORE
+    anonymous_contact_id: str | None = None
+    note_wait_s: float = Field(default=120, ge=0, le=3600)
+    note_max_chars: int = Field(default=4000, ge=200, le=65_000)
+
+    workers: int = Field(default=2, ge=1, le=64)
+    max_attempts: int = Field(default=16, ge=1, le=100)
+    retry_base_s: float = Field(default=2, gt=0, le=60)
+    retry_cap_s: float = Field(default=600, gt=0, le=3600)
+    settle_schedule_s: Seconds = (2, 5, 15, 60)
+    uncertain_create: UncertainCreate = UncertainCreate.UPSERT
+    attempt_lease_s: float = Field(default=30, ge=2, le=300)
+    ghl_connect_timeout_s: float = Field(default=3.05, gt=0, le=30)
+    ghl_read_timeout_s: float = Field(default=10, gt=0, le=60)
+    ghl_burst: int = Field(default=100, ge=1)
+    ghl_burst_window_s: float = Field(default=10, gt=0)
+    ghl_daily: int = Field(default=200_000, ge=1)
+
+    done_days: int = Field(default=90, ge=1)
+    attention_days: int = Field(default=400, ge=1)
+    failed_job_days: int = Field(default=90, ge=1)
+    ignored_days: int = Field(default=7, ge=1)
+    spool_path: str = "var/spool.sqlite3"
+    log_format: LogFormat = LogFormat.JSON
+    log_level: str = "INFO"
+    provider: Mapping[str, SecretStr] = Field(default_factory=dict, exclude=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` hands in: no hidden read of os.environ or of files."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def request_timeout_s(self) -> float:
+        """The longest that one request to the CRM can take; leases have to outlive it."""
+        return self.ghl_connect_timeout_s + self.ghl_read_timeout_s
+
+    def value(self, name: str) -> str:
+        """A provider's setting, or "" where it is not set."""
+        secret = self.provider.get(name)
+        return secret.get_secret_value() if secret else ""
+
+    @field_validator("own_numbers", "lead_tags", mode="before")
+    @classmethod
+    def _split_words(cls, value: object) -> object:
+        return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+    @field_validator("settle_schedule_s", mode="before")
+    @classmethod
+    def _split_seconds(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("settle_schedule_s")
+    @classmethod
+    def _check_schedule(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if not value or min(value) <= 0:
+            raise ValueError("one or more pauses in seconds, each above 0, such as 2,5,15,60")
+        return value
+
+    @field_validator("default_region")
+    @classmethod
+    def _check_region(cls, value: str) -> str:
+        if value.upper() not in phonenumbers.SUPPORTED_REGIONS:
+            raise ValueError("a two-letter country code such as US, GB or DE")
+        return value.upper()
+
+    @field_validator("log_level")
+    @classmethod
+    def _check_level(cls, value: str) -> str:
+        if value.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+            raise ValueError("DEBUG, INFO, WARNING or ERROR")
+        return value.upper()
+
+    @field_validator("redis_url")
+    @classmethod
+    def _check_redis_url(cls, value: SecretStr) -> SecretStr:
+        if urlsplit(value.get_secret_value()).scheme not in {"redis", "rediss", "unix"}:
+            raise ValueError("redis://…, rediss://… or unix://…")
+        return value
+
+    @field_validator("public_url", "ghl_base_url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if not parts.hostname or parts.query or parts.fragment or parts.username or parts.password:
+            raise ValueError("a base URL such as https://bridge.example.com, without query, fragment or user")
+        if not (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))):
+            raise ValueError("https://…, or http://… for a loopback host such as 127.0.0.1")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if min(self.done_days, self.attention_days) < self.failed_job_days:
+            raise ValueError("FAILED_JOB_DAYS must not exceed DONE_DAYS or ATTENTION_DAYS: RQ would remember a call that the ledger forgot")
+        if self.attempt_lease_s < self.request_timeout_s + 1:
+            raise ValueError("ATTEMPT_LEASE_S must exceed GHL_CONNECT_TIMEOUT_S + GHL_READ_TIMEOUT_S by a second or more")
+        if self.anonymous is Anonymous.NOTE_ONLY and not self.anonymous_contact_id:
+            raise ValueError("ANONYMOUS=note_only needs ANONYMOUS_CONTACT_ID: the contact that collects those notes")
+        return self
+
+
+def load(environment: Mapping[str, str], specs: Iterable[ProviderSetting] = ()) -> Settings:
+    """The settings in `environment`, with those of the providers named by `specs`.
+
+    Raises WrongSettings with every fault at once.
+    """
+    specs = tuple(specs)
+    values: dict[str, Any] = {name: environment[name.upper()] for name in Settings.model_fields if environment.get(name.upper())}
+    values["provider"] = {spec.name: SecretStr(environment[spec.name]) for spec in specs if environment.get(spec.name)}
+    faults: list[str] = []
+    if specs and not any(spec.switches_on and spec.name in values["provider"] for spec in specs):
+        allowed = ", ".join(spec.name for spec in specs if spec.switches_on)
+        faults.append(f"no phone system is configured: set one of {allowed}")
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        faults = [_fault(dict(item)) for item in error.errors(include_input=False, include_url=False)] + faults
+        raise WrongSettings(faults) from None
+    if faults:
+        raise WrongSettings(faults)
+    return settings
+
+
+def _fault(error: dict[str, Any]) -> str:
+    name = ".".join(str(part) for part in error["loc"][:1]).upper()
+    text = "is missing" if error["type"] == "missing" else str(error["msg"]).removeprefix("Value error, ")
+    return f"{name}: {text}" if name else text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
