@@ -9,6 +9,7 @@ Every method raises one of `Transient`, `Uncertain`, `Permanent` or `Gone` (brid
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,7 @@ class Contact:
     additional_phones: tuple[str, ...] = ()
     tags: tuple[str, ...] | None = None  # None: the answer did not tell
     trace_id: str | None = None
+    created: bool = False  # this very request made it
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,13 @@ class Location:
 
 
 class Crm(Protocol):
-    """One location of a CRM."""
+    """One location of a CRM.
+
+    `before_request`, where set, is called with the longest time in seconds that the next request can take, right before it is sent.
+    It may raise, to say that a lease would not outlive the request: nothing is sent then.
+    """
+
+    before_request: Callable[[float], None] | None
 
     def location(self) -> Location:
         """The location's own settings, at most an hour old."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bridge.call import Call
-from bridge.settings import ProviderSetting
+from bridge.settings import ProviderSetting, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,16 @@ class Answer:
 class Provider(Protocol):
     """One phone system.
 
-    You must write `name`, `settings`, `verify`, `parse` and `answer`. The webhook room does the rest: size limit, counting,
-    keeping what was not understood, storing, and turning any exception of `verify` into a refusal and any exception of
+    You must write `name`, `settings`, the constructor, `verify`, `parse` and `answer`. The webhook room does the rest: size limit,
+    counting, keeping what was not understood, storing, and turning any exception of `verify` into a refusal and any exception of
     `parse` into `Ignored("could not be read: …")`.
     """
 
     name: str  # lower-case letters and digits; the last part of /webhooks/<name>
     settings: tuple[ProviderSetting, ...]
+
+    def __init__(self, settings: Settings) -> None:
+        """Take what is needed from `settings`. Raises WrongSettings, naming the setting, where one of them cannot be used."""
 
     def verify(self, request: WebhookRequest) -> Sender:
         """Prove the sender. Raises Refused naming the setting to check. A request without a signature must cost nothing else."""
@@ -96,5 +99,8 @@ class Provider(Protocol):
     def parse(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
         """What the event says. Unknown fields, statuses and types are values, never errors."""
 
-    def answer(self, kind: Kind) -> Answer:
-        """What this provider wants to hear once the event is kept. It never depends on the CRM."""
+    def answer(self, kind: Kind, request: WebhookRequest | None = None) -> Answer:
+        """What this provider wants to hear once the event is kept. It never depends on the CRM.
+
+        `request` has been verified; without it the answer is the one to a call's first request.
+        """

@@ -1,0 +1,43 @@
+"""The one place where the parts meet: web, worker and commands start here."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from flask import Flask
+
+from bridge.commands import register
+from bridge.console import api
+from bridge.intake import http as webhooks
+from bridge.parts import Parts
+from bridge.providers import registry
+from bridge.settings import Settings, load
+from bridge.watch import alerts, logs
+from bridge.watch import http as watch
+from bridge.work import queues
+from handlers import steps
+
+
+def create_app(settings: Settings | None = None) -> Flask:
+    """The Flask app. Reads the environment unless `settings` are given; raises WrongSettings with every fault of it at once."""
+    settings = settings or load(os.environ, registry.SETTINGS)
+    logs.configure(settings.log_format, settings.log_level)
+    dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
+    alerts.configure(dsn, owner=settings.bridge_owner, release=os.environ.get("HEROKU_RELEASE_VERSION"))
+    parts = build_parts(settings)
+    app = Flask("callbridge")
+    app.secret_key = settings.secret_key.get_secret_value()
+    app.extensions["callbridge"] = parts
+    app.register_blueprint(webhooks.blueprint(parts.receiver, settings.public_url))
+    app.register_blueprint(
+        watch.blueprint(parts.store, partial(queues.listening, parts.connection), partial(queues.depth, parts.connection))
+    )
+    if settings.api_token:
+        app.register_blueprint(api.blueprint(parts.store, settings.api_token.get_secret_value()))
+    register(app)
+    return app
+
+
+def build_parts(settings: Settings, *, patient: bool = False) -> Parts:
+    return Parts(settings, steps.planner(settings), steps.STEPS, patient)

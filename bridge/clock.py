@@ -1,0 +1,42 @@
+"""One clock for all processes: Redis's. Leases and retries would otherwise be as wrong as the clock of whichever machine set them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SYNC_EVERY_S = 30.0
+
+
+class RedisClock:
+    """Seconds since the epoch (UTC) by Redis's clock, asked every 30 s and counted on by the local monotonic clock in between.
+
+    While Redis cannot be reached the last known offset is used, and before it was ever reached the local wall clock:
+    the only thing written then is the spool, and its times are not compared with anything.
+    """
+
+    def __init__(self, connection: redis.Redis, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._connection = connection
+        self._monotonic = monotonic
+        self._offset: float | None = None
+        self._synced_at = 0.0
+
+    def now(self) -> float:
+        started = self._monotonic()
+        if self._offset is None or started - self._synced_at > SYNC_EVERY_S:
+            self._sync(started)
+        return time.time() if self._offset is None else self._monotonic() + self._offset
+
+    def _sync(self, started: float) -> None:
+        try:
+            seconds, microseconds = self._connection.time()
+        except redis.RedisError:
+            return
+        ended = self._monotonic()
+        self._offset = seconds + microseconds / 1e6 - (started + ended) / 2
+        self._synced_at = ended

@@ -1,0 +1,13 @@
+"""What is started by hand: `flask --app app <command>`. Each ends 0 only when all is well."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from bridge.commands import doctor, worker
+
+
+def register(app: Flask) -> None:
+    """Add every command to the app. One line for each."""
+    app.cli.add_command(worker.command)
+    app.cli.add_command(doctor.command)

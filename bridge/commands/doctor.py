@@ -1,0 +1,85 @@
+"""`flask --app app doctor`: what is wrong, or not as promised, and what to change; one line for each finding."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import click
+from flask import current_app
+
+from bridge.errors import StepFailed
+from bridge.parts import Parts
+from bridge.providers import registry
+from bridge.settings import UncertainCreate
+from bridge.watch.health import Finding, check_redis, check_workers
+from bridge.work import queues
+
+_SIGNS = {True: "ok  ", None: "warn", False: "BAD "}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+def command(as_json: bool) -> None:
+    """Check settings, Redis, workers, phone systems and GoHighLevel. Ends 0 only when nothing is bad."""
+    parts: Parts = current_app.extensions["callbridge"]
+    findings = list(examine(parts))
+    ok = all(finding.ok is not False for finding in findings)
+    if as_json:
+        shown = [{"name": finding.name, "ok": finding.ok, "say": finding.say} for finding in findings]
+        click.echo(json.dumps({"ok": ok, "findings": shown}))
+    else:
+        for finding in findings:
+            click.echo(f"{_SIGNS[finding.ok]}  {finding.name}: {finding.say}")
+    sys.exit(0 if ok else 1)
+
+
+def examine(parts: Parts) -> Iterator[Finding]:
+    yield Finding("settings", True, "the environment is complete")
+    redis = check_redis(parts.connection)
+    yield from redis
+    if redis[0].ok:
+        yield check_workers(queues.listening(parts.connection))
+        yield from _check_crm(parts)
+    yield from _check_providers(parts)
+    yield from _check_watch(parts)
+
+
+def _check_crm(parts: Parts) -> Iterator[Finding]:
+    try:
+        location = parts.crm.location()
+        parts.crm.find_contact("+15005550006")
+    except StepFailed as error:
+        yield Finding("gohighlevel", False, f"{error} {error.hint}".strip())
+        return
+    yield Finding("gohighlevel", True, f"the token reads contacts of location {location.id}")
+    if not location.allows_duplicates:
+        yield Finding("duplicates", True, "the location refuses duplicate contacts: GoHighLevel itself stands behind us")
+        return
+    ask = parts.settings.uncertain_create is UncertainCreate.ASK
+    after = "a person is asked" if ask else "one more upsert is sent; set UNCERTAIN_CREATE=ask to have a person asked"
+    yield Finding(
+        "duplicates",
+        None,
+        "THE LOCATION ALLOWS DUPLICATE CONTACTS: only this bridge stands between a retry and a twin. "
+        "Turn “Allow Duplicate Contact” off under Settings → Business Profile. "
+        f"Until then, when an uncertain create cannot be settled, {after}.",
+    )
+
+
+def _check_providers(parts: Parts) -> Iterator[Finding]:
+    for name in registry.PROVIDERS:
+        adapter = parts.providers.get(name)
+        if adapter is not None:
+            url = f"{parts.settings.public_url}/webhooks/{name}"
+            yield Finding(name, True, f"configured; its webhooks go to {url}")
+            yield from (Finding(name, None, text) for text in adapter.warnings())
+
+
+def _check_watch(parts: Parts) -> Iterator[Finding]:
+    settings = parts.settings
+    if settings.sentry_dsn is None:
+        yield Finding("alerts", None, "SENTRY_DSN is not set: nobody is told when a call fails for good.")
+    if settings.api_token is None:
+        yield Finding("api", None, "API_TOKEN is not set: /api does not exist.")

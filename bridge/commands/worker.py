@@ -1,0 +1,76 @@
+"""`flask --app app worker`: WORKERS RQ workers and one sweeper, each in a process of its own, kept alive by a supervisor."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+
+import click
+from flask import current_app
+
+from bridge import parts as process
+from bridge.connections import await_redis, worker_connection
+from bridge.crm.base import Crm
+from bridge.errors import StepFailed
+from bridge.parts import Parts
+from bridge.work.supervisor import Child, supervise
+from bridge.work.sweep import horse_died, needs_attention
+from bridge.work.worker import run_worker
+
+PRELOAD = ("handlers.run_call", "bridge.crm.gohighlevel", "zoneinfo")
+
+log = logging.getLogger(__name__)
+
+
+@click.command("worker")
+def command() -> None:
+    """Run calls: the RQ workers and the sweeper. Stops cleanly on SIGTERM."""
+    parts: Parts = current_app.extensions["callbridge"]
+    children = [Child(f"worker-{number + 1}", partial(_work, parts)) for number in range(parts.settings.workers)]
+    sys.exit(supervise([*children, Child("sweeper", partial(_sweep, parts))]))
+
+
+def _fresh(parts: Parts) -> Parts:
+    """Parts of this process alone, patient with Redis: nothing of the parent's is open in them."""
+    return replace(parts, patient=True)
+
+
+def _work(parts: Parts) -> None:
+    """One RQ worker. The work horses that it forks build their own connections; `ours` is the parent's, to tell the ledger of deaths."""
+    process.use(_fresh(parts))
+    ours = _fresh(parts)
+    rq_connection = worker_connection(parts.settings.redis_url.get_secret_value())
+    run_worker(
+        rq_connection,
+        parked=lambda call_key: needs_attention(ours.store, call_key),
+        horse_died=lambda call_key, how: horse_died(ours.store, call_key, how),
+        preload=PRELOAD,
+    )
+
+
+def _sweep(parts: Parts) -> None:
+    stopping = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    ours = _fresh(parts)
+    await_redis(ours.connection)
+    sweeper = ours.sweeper
+    sweeper.chores = (partial(refresh_location, ours.crm),)
+    sweeper.run(stopping.wait)
+
+
+def refresh_location(crm: Crm) -> None:
+    """Ask for the location's settings before a call needs them. What fails is asked again with the first call."""
+    try:
+        crm.location()
+    except StepFailed as error:
+        log.warning("the location could not be read: %s", error, extra={"cause": error.cause, "hint": error.hint})

@@ -1,0 +1,1 @@
+"""What people and programs see of the ledger, and what they may do to it."""

@@ -1,0 +1,129 @@
+"""The JSON API for programs, behind a bearer token (API_TOKEN). Without the setting it does not exist.
+
+It shows facts without personal data: ids, states, times, causes. Who rang is for the console's pages, behind a person's login.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import redis
+from flask import Blueprint, Response, jsonify, request
+
+from bridge.ledger.entry import Attempt, Entry, State
+from bridge.ledger.store import Store
+
+PAGE = 50
+PAGE_LIMIT = 200
+
+
+def blueprint(store: Store, token: str) -> Blueprint:
+    routes = Blueprint("api", __name__, url_prefix="/api")
+
+    @routes.before_request
+    def only_with_the_token() -> tuple[Response, int] | None:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+            return None
+        return jsonify(error="send Authorization: Bearer <API_TOKEN>"), 401
+
+    @routes.errorhandler(redis.RedisError)
+    def without_redis(_error: redis.RedisError) -> tuple[Response, int]:
+        return jsonify(error="Redis cannot be reached; try again"), 503
+
+    @routes.get("/calls/<call_key>")
+    def one_call(call_key: str) -> Response | tuple[Response, int]:
+        entry = store.get(call_key)
+        if entry is None:
+            return jsonify(error="no such call"), 404
+        return jsonify(show(entry, store.clock.now()) | {"trail": [_with_time(line) for line in store.trail(call_key)]})
+
+    @routes.get("/calls")
+    def calls() -> Response | tuple[Response, int]:
+        try:
+            state = State(request.args["state"]) if request.args.get("state") else None
+            after = _read_cursor(request.args.get("cursor", ""))
+            limit = min(max(int(request.args.get("limit", PAGE)), 1), PAGE_LIMIT)
+        except ValueError:
+            states = ", ".join(State)
+            return jsonify(
+                error=f"state is one of {states}; cursor is a next_cursor of this API; limit is a number up to {PAGE_LIMIT}"
+            ), 400
+        found = store.page(state, after=after, limit=limit + 1)
+        shown, now = found[:limit], store.clock.now()
+        cursor = _cursor(shown[-1]) if len(found) > limit else None
+        return jsonify(calls=[show(entry, now) for entry in shown], next_cursor=cursor)
+
+    return routes
+
+
+def show(entry: Entry, now: float) -> dict[str, Any]:
+    """An entry for a program. Times are ISO 8601 in UTC."""
+    trouble = entry.trouble
+    return {
+        "call_key": entry.call_key,
+        "state": entry.state.value,
+        "cause": trouble.cause.value if trouble else None,
+        "cause_word": trouble.word if trouble else None,
+        "message": trouble.message if trouble else None,
+        "hint": trouble.hint if trouble else None,
+        "owner": entry.owner,
+        "location_id": entry.location_id,
+        "provider": entry.facts.provider,
+        "call_status": entry.facts.status.value,
+        "contact_id": entry.contact_id,
+        "reason": entry.reason,
+        "closed_by": entry.closed_by,
+        "version": entry.version,
+        "source": entry.source,
+        "age_s": round(now - entry.accepted_at, 3),
+        "accepted_at": instant(entry.accepted_at),
+        "due_at": instant(trouble.due_at if trouble else None),
+        "next_try_at": instant(entry.next_try_at),
+        "waiting_for": entry.waiting_for,
+        "steps_done": list(entry.steps),
+        "attempts": [_attempt(attempt) for attempt in entry.attempts],
+        "events": len(entry.events),
+    }
+
+
+def instant(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "began_at": instant(attempt.began_at),
+        "ended_at": instant(attempt.ended_at),
+        "outcome": attempt.outcome,
+        "step": attempt.step,
+        "cause": attempt.cause,
+        "message": attempt.message,
+        "trace_id": attempt.trace_id,
+        "next_try_at": instant(attempt.next_try_at),
+    }
+
+
+def _with_time(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: instant(fact) if name == "at" or name.endswith("_at") else fact for name, fact in line.items()}
+
+
+def _cursor(entry: Entry) -> str:
+    return base64.urlsafe_b64encode(json.dumps([entry.accepted_at, entry.call_key]).encode()).decode()
+
+
+def _read_cursor(text: str) -> tuple[float, str] | None:
+    """Raises ValueError for a text that this API did not give."""
+    if not text:
+        return None
+    try:
+        at, call_key = json.loads(base64.urlsafe_b64decode(text.encode()))
+        return float(at), str(call_key)
+    except (binascii.Error, TypeError, UnicodeError) as error:
+        raise ValueError(text) from error

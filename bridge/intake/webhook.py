@@ -1,0 +1,140 @@
+"""A webhook's way in: prove the sender, read the event, keep it, answer. The CRM is never asked, so the answer never waits for it.
+
+What is kept where: an event in the ledger; one that makes no call among the ignored, raw, with its reason; either of them in the local
+spool while Redis cannot be reached. What is not proven to come from the provider is answered 401 or 403 and leaves a counter, nothing else.
+"""
+
+from __future__ import annotations
+
+import collections
+import json
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import redis
+
+from bridge.errors import Refused, Unstorable
+from bridge.intake.accept import Acceptor, Event
+from bridge.intake.spool import Spool, Spooled
+from bridge.ledger.store import Store
+from bridge.providers.base import Answer, Heard, Ignored, Kind, Provider, Sender, WebhookRequest
+from bridge.watch.logs import bound, fact
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT = 256 * 1024
+RAW_LIMIT = 16 * 1024
+REST_S = 1.0  # how long a Redis that just failed is left alone: nobody on the line waits for a second time-out
+_SECRET_HEADERS = ("signature", "authorization", "cookie", "token")
+
+
+@dataclass
+class Receiver:
+    """The webhook room, without a web framework."""
+
+    providers: Mapping[str, Provider]
+    acceptor: Acceptor
+    store: Store
+    spool: Spool
+
+    def __post_init__(self) -> None:
+        self._refusals: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+        self._rest_until = 0.0
+
+    def receive(self, provider: Provider, request: WebhookRequest) -> Answer:
+        """What the provider gets to hear. Never raises."""
+        try:
+            sender = _verify(provider, request)
+        except Refused as refused:
+            with self._lock:
+                self._refusals[f"refused.{provider.name}:{refused.reason}"] += 1
+            fact(log, "webhook refused", provider=provider.name, reason=refused.reason, hint=str(refused))
+            return Answer(refused.status, "application/json", json.dumps({"error": str(refused)}).encode())
+        heard = _parse(provider, request, sender)
+        try:
+            self._keep(provider, request, heard)
+        except Unstorable as unstorable:
+            fact(log, "event could not be kept", level=logging.ERROR, provider=provider.name, error=unstorable)
+            return Answer(503, "text/plain", b"The event could not be stored; send it again.\n", {"Retry-After": "5"})
+        return provider.answer(heard.kind)
+
+    def take_spooled(self, item: Spooled) -> None:
+        """Bring one event from the spool into the ledger. Raises redis.RedisError while Redis cannot be reached, and then it stays."""
+        provider = self.providers[item.provider]
+        public_url = item.headers.get(PUBLIC_URL_HEADER, "")
+        headers = {name: value for name, value in item.headers.items() if name != PUBLIC_URL_HEADER}
+        request = WebhookRequest(item.method, item.path, item.query, headers, item.body, public_url, item.received_at)
+        self._store_event(request, _parse(provider, request, _verify(provider, request)), source="spool")
+
+    def flush_counts(self) -> None:
+        """Write the refusals counted since the last time. Kept in memory until then, so that a forged request costs no round trip."""
+        with self._lock:
+            counted, self._refusals = self._refusals, collections.Counter()
+        try:
+            self.store.count_many(counted)
+        except redis.RedisError:
+            with self._lock:
+                self._refusals.update(counted)
+
+    def _keep(self, provider: Provider, request: WebhookRequest, heard: Heard | Ignored) -> None:
+        """In the ledger, or in the spool while Redis is away. Raises Unstorable."""
+        if time.monotonic() >= self._rest_until:
+            try:
+                self._store_event(request, heard, source="webhook")
+            except redis.RedisError as error:
+                self._rest_until = time.monotonic() + REST_S
+                fact(log, "Redis is away; events go to the spool", level=logging.WARNING, error=error)
+            else:
+                return
+        headers = dict(request.headers) | {PUBLIC_URL_HEADER: request.public_url}
+        self.spool.put(Spooled(provider.name, request.method, request.path, request.query, headers, request.body, request.now))
+
+    def _store_event(self, request: WebhookRequest, heard: Heard | Ignored, *, source: str) -> None:
+        raw = _raw(request, source)
+        if isinstance(heard, Ignored):
+            self.store.keep_ignored(raw, heard.reason)
+            fact(log, "event ignored", reason=heard.reason, what=request.what)
+            return
+        event = Event(heard.call, request.what, heard.content, heard.delivery_id, source, raw)
+        with bound(call_key=heard.call.key):
+            taken = self.acceptor.accept(event)
+            fact(log, "event accepted", taken=taken.value, what=request.what, source=source)
+
+
+PUBLIC_URL_HEADER = "x-callbridge-public-url"  # in the spool only: the base that the signature was made for
+
+
+def _verify(provider: Provider, request: WebhookRequest) -> Sender:
+    try:
+        return provider.verify(request)
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"the signature could not be read ({type(error).__name__})", reason="unreadable") from error
+
+
+def _parse(provider: Provider, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
+    try:
+        return provider.parse(request, sender)
+    except Exception as error:
+        log.exception("a signed event could not be read")
+        return Ignored(f"could not be read: {type(error).__name__}", Kind.VOICE if request.what.startswith("voice") else Kind.NEWS)
+
+
+def _raw(request: WebhookRequest, source: str) -> str:
+    """The event for those who may see it. Signatures and tokens are left out: they would be good for another request."""
+    headers = {name: value for name, value in request.headers.items() if not any(word in name for word in _SECRET_HEADERS)}
+    document = {
+        "at": request.now,
+        "source": source,
+        "method": request.method,
+        "path": request.path,
+        "query": request.query[:RAW_LIMIT],
+        "headers": headers,
+        "body": request.body[:RAW_LIMIT].decode("utf-8", "replace"),
+    }
+    return json.dumps(document, ensure_ascii=True)

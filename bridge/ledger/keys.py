@@ -1,0 +1,64 @@
+"""The catalogue of every Redis key that is ours. RQ's own keys are listed in its documentation and start with `rq:`.
+
+| key | type | holds | life |
+| --- | --- | --- | --- |
+| `cb:born` | string | when this ledger was first written, seconds by Redis's clock | for ever |
+| `cb:entry:<call key>` | string | the entry, JSON (bridge/ledger/entry.py) | open: no end; done: DONE_DAYS; by hand: ATTENTION_DAYS |
+| `cb:trail:<call key>` | list | its story, a JSON line for each thing that happened, the newest TRAIL_LINES | as the entry |
+| `cb:raw:<call key>` | list | the events as they came, JSON, the first RAW_EVENTS | as the entry |
+| `cb:repeats:<call key>` | hash | event fingerprint → how often it was delivered again | as the entry |
+| `cb:index:all` | zset | call keys by the time they were accepted | trimmed with the entries |
+| `cb:index:state:<state>` | zset | call keys by the time they were accepted | trimmed with the entries |
+| `cb:index:due` | zset | call keys by the time at which the sweeper has to look at them | while open |
+| `cb:claim:<location>:<digest>` | hash | who creates this contact, or which one it is (claims.py) | 400 days after its last use |
+| `cb:count` | hash | name → how often since the ledger was born | for ever |
+| `cb:ignored` | list | signed requests that made no call, raw, the newest IGNORED_KEPT | entries older than IGNORED_DAYS are trimmed |
+| `cb:sweeper` | string | which sweeper of the deployment acts now | SWEEPER_LEASE_S, renewed |
+| `cb:location:<location>` | string | the location's settings as the CRM told them | one hour |
+| `cb:pace:<location>:*` | zset, string, hash | the rate budget shared by all workers (bridge/crm/pacing.py) | a window, a day |
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+BORN = "cb:born"
+ALL = "cb:index:all"
+DUE = "cb:index:due"
+COUNT = "cb:count"
+IGNORED = "cb:ignored"
+SWEEPER = "cb:sweeper"
+
+TRAIL_LINES = 300
+RAW_EVENTS = 32
+IGNORED_KEPT = 1000
+
+
+def entry(call_key: str) -> str:
+    return f"cb:entry:{call_key}"
+
+
+def trail(call_key: str) -> str:
+    return f"cb:trail:{call_key}"
+
+
+def raw(call_key: str) -> str:
+    return f"cb:raw:{call_key}"
+
+
+def repeats(call_key: str) -> str:
+    return f"cb:repeats:{call_key}"
+
+
+def of_call(call_key: str) -> tuple[str, ...]:
+    """Every key that lives and dies with one entry."""
+    return entry(call_key), trail(call_key), raw(call_key), repeats(call_key)
+
+
+def state_index(state: str) -> str:
+    return f"cb:index:state:{state}"
+
+
+def claim(location_id: str, who: str) -> str:
+    """`who` is the caller in E.164, or a call key where the caller has no identity. Digested, so that no number stands in a key."""
+    return f"cb:claim:{location_id}:{hashlib.sha256(who.encode()).hexdigest()[:32]}"

@@ -1,0 +1,89 @@
+"""Reading what providers send: forms, JSON, times and durations, without ever raising on a genuine event.
+
+Text is made storable (bytes that are no UTF-8 and lone surrogates become U+FFFD, NUL is left out) and otherwise kept as sent.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+_UNSTORABLE = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Text that every store and encoder takes."""
+    return _UNSTORABLE.sub("\ufffd", text).replace("\x00", "")
+
+
+def text_of(part: bytes) -> str:
+    return clean(part.decode("utf-8", "replace"))
+
+
+def form_fields(encoded: bytes) -> list[tuple[bytes, bytes]]:
+    """Names and values of a form body or a query, in order, repeats and blanks kept: signatures cover them all."""
+    pairs = (piece.replace(b"+", b" ").partition(b"=") for piece in encoded.split(b"&") if piece)
+    return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in pairs]
+
+
+def json_object(body: bytes) -> dict[str, Any] | None:
+    """The object in a JSON body, or None where there is none. Numbers stay the text that was sent, so that no digit is lost."""
+    try:
+        found = json.loads(body.decode("utf-8", "replace").removeprefix("\ufeff"), parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def word(value: object) -> str | None:
+    """A value as text: None where it is not told (null, or no plain value), "" where it is blank."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return clean(value) if isinstance(value, str) else None
+
+
+def told(value: object) -> str | None:
+    """Text with something in it, without spaces around it; None otherwise."""
+    return (word(value) or "").strip() or None
+
+
+def seconds(value: object) -> int | None:
+    """A duration in whole seconds."""
+    match = re.fullmatch(r"([0-9]{1,9})(?:\.[0-9]*)?", told(value) or "")
+    return int(match[1]) if match else None
+
+
+def instant(value: object) -> datetime | None:
+    """An instant in UTC from RFC 2822, ISO 8601 or seconds since the epoch. A time without a zone is taken as UTC."""
+    text = told(value) or ""
+    for read in (_iso, _epoch, email.utils.parsedate_to_datetime):
+        try:
+            found = read(text)
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        except (ValueError, TypeError, OverflowError, OSError, IndexError):
+            continue
+    return None
+
+
+def _iso(text: str) -> datetime:
+    if not re.match(r"[0-9]{4}-", text):
+        raise ValueError("not ISO 8601")
+    return datetime.fromisoformat(text)
+
+
+def _epoch(text: str) -> datetime:
+    if not re.fullmatch(r"[0-9]{9,11}(?:\.[0-9]+)?", text):
+        raise ValueError("not seconds since the epoch")
+    return datetime.fromtimestamp(float(text), UTC)
+
+
+def canonical(what: str, said: Mapping[str, object] | Iterable[tuple[str, str]]) -> str:
+    """What an event says, as one text that does not depend on the order of its names: repeats are told by its digest."""
+    content = said if isinstance(said, Mapping) else sorted(said, key=itemgetter(0))
+    return json.dumps([what, content], sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,201 @@
+"""Alerts: Sentry, told of what is final and of nothing else, masked, grouped by cause.
+
+The rule: **one terminal failure, one event.**
+
+* A job that raises is reported by the SDK's RQ integration, which patches `BaseWorker.perform_job` and `handle_exception` and flushes in
+  the forked work horse before `os._exit` (sentry-sdk 2.75.0, integrations/rq.py; tried with rq 3.0.0). So a job never reports itself:
+  it raises. An attempt that will be tried again returns, and makes no event.
+* A failure that no job raises (a killed work horse, an entry that the sweeper parks) is reported by `report`.
+* A route that raises is reported by the Flask integration.
+
+Log lines make no events, only breadcrumbs: a flood of them cannot use up the quota. `scrub` is the one place through which all events
+leave; what Sentry shall not hear is decided there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, cast
+
+import sentry_sdk
+from sentry_sdk.integrations.argv import ArgvIntegration
+from sentry_sdk.integrations.flask import FlaskIntegration
+from sentry_sdk.integrations.logging import LoggingIntegration
+from sentry_sdk.integrations.rq import RqIntegration
+from sentry_sdk.types import Event, Hint
+
+from bridge.errors import StepFailed
+from bridge.watch.logs import fact
+from bridge.watch.masking import mask, mask_value
+
+log = logging.getLogger(__name__)
+
+# What an event may hold, by what becomes of it (https://develop.sentry.dev/sdk/data-model/event-payloads/). Anything else is left
+# out: a field that a later SDK adds has to be looked at before it leaves.
+_AS_IT_IS = frozenset(
+    {
+        "event_id",
+        "timestamp",
+        "level",
+        "platform",
+        "logger",
+        "server_name",
+        "release",
+        "dist",
+        "environment",
+        "sdk",
+        "modules",
+        "transaction_info",
+        "fingerprint",
+        "type",
+    }
+)
+_MASKED = frozenset({"message", "logentry", "tags", "transaction"})
+_OF_CONTEXTS = frozenset({"trace", "runtime", "os", "device"})
+_OF_TRACE = frozenset({"trace_id", "span_id", "parent_span_id", "op", "status", "type"})
+_OF_CRUMB = frozenset({"type", "category", "level", "message", "timestamp"})
+_OF_REQUEST = frozenset({"url", "method"})
+_OF_JOB = frozenset({"job_id", "func", "enqueued_at", "started_at"})
+_GROUP = "callbridge"
+
+
+def configure(dsn: str | None, *, owner: str, release: str | None = None, environment: str = "production") -> bool:
+    """Start the SDK for this process and whatever it forks. Says whether alerts are on.
+
+    A second call changes nothing: it would throw away the first client with the events that it has not sent yet.
+    Raises sentry_sdk.utils.BadDsn, which names what is wrong with SENTRY_DSN.
+    """
+    if sentry_sdk.get_client().is_active():
+        fact(log, "alerts are set up already, the first set-up stays")
+        return True
+    if not dsn:
+        fact(log, "alerts are off: set SENTRY_DSN to get them")
+        return False
+    sentry_sdk.init(
+        dsn=dsn,
+        release=release,
+        environment=environment,
+        # Only what is named: others would add Redis commands and command lines, which hold personal data.
+        auto_enabling_integrations=False,
+        disabled_integrations=[ArgvIntegration()],
+        integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=None)],
+        before_send=scrub,
+        send_default_pii=False,
+        max_request_body_size="never",
+        include_local_variables=False,
+        traces_sample_rate=0,  # with tracing each job would wait for its flush
+        trace_propagation_targets=[],  # no headers of ours in requests to the CRM
+        auto_session_tracking=False,
+    )
+    sentry_sdk.get_global_scope().set_tag("owner", owner)
+    fact(log, "alerts are on", owner=owner, environment=environment)
+    return True
+
+
+def bind(*, call_key: str | None = None, owner: str | None = None, step: str | None = None, state: str | None = None) -> None:
+    """Tag what is reported from here on, until the current job or request ends."""
+    _tag(sentry_sdk.get_current_scope(), call_key=call_key, owner=owner, step=step, state=state)
+
+
+def report(
+    error: BaseException | str,
+    *,
+    call_key: str,
+    owner: str,
+    cause: str,
+    step: str | None = None,
+    state: str = "needs attention",
+) -> None:
+    """Send exactly one event for a terminal failure that no job raises. `error` is the exception, or a sentence where there is none.
+
+    Does not wait for Sentry and never raises. Before a process ends by `os._exit`, call `flush`.
+    """
+    with sentry_sdk.new_scope() as scope:
+        scope.fingerprint = [_GROUP, cause]
+        _tag(scope, call_key=call_key, owner=owner, cause=cause, step=step, state=state)
+        if isinstance(error, BaseException):
+            sentry_sdk.capture_exception(error)
+        else:
+            sentry_sdk.capture_message(error, level="error")
+
+
+def flush(timeout_s: float = 2) -> None:
+    """Wait until what was reported is sent, for at most `timeout_s` seconds."""
+    sentry_sdk.flush(timeout=timeout_s)
+
+
+def scrub(event: Event, hint: Hint) -> Event:
+    """The SDK's `before_send`: an event without personal data, grouped by cause. Check-ins and other shapes pass as they are."""
+    if event.get("type"):
+        return event
+    try:
+        return cast("Event", _scrubbed(cast("dict[str, Any]", event), hint))
+    except Exception as error:  # noqa: BLE001 - the SDK drops an event whose before_send raises, and a bare alert beats none
+        message = f"An event could not be masked and is left out ({type(error).__name__}). Look at the log of this time."
+        return {"event_id": event.get("event_id", ""), "level": "error", "message": message}
+
+
+def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
+    clean = {name: value for name, value in event.items() if name in _AS_IT_IS}
+    clean |= {name: mask_value(value) for name, value in event.items() if name in _MASKED}
+    if "exception" in event:
+        clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
+    if "breadcrumbs" in event:
+        clean["breadcrumbs"] = {"values": [_crumb(crumb) for crumb in event["breadcrumbs"].get("values", [])]}
+    if "request" in event:
+        clean["request"] = _only(event["request"], _OF_REQUEST)
+    clean["contexts"] = {name: _context(name, value) for name, value in event.get("contexts", {}).items() if name in _OF_CONTEXTS}
+    clean["extra"] = {"rq-job": _only(job, _OF_JOB)} if (job := event.get("extra", {}).get("rq-job")) else {}
+    failure = _step_failure(hint)
+    return _by_cause(clean, failure) if failure else clean
+
+
+def _exception(item: dict[str, Any]) -> dict[str, Any]:
+    frames = item.get("stacktrace", {}).get("frames", [])
+    bare = [{name: value for name, value in frame.items() if name != "vars"} for frame in frames]
+    kept = {name: item[name] for name in ("type", "module", "thread_id") if name in item}
+    mechanism = _only(item.get("mechanism") or {}, frozenset({"type", "handled", "exception_id", "parent_id"}))
+    return kept | {"value": mask(str(item.get("value") or "")), "mechanism": mechanism, "stacktrace": {"frames": bare}}
+
+
+def _crumb(crumb: dict[str, Any]) -> dict[str, Any]:
+    """Without the data of foreign log lines: RQ hangs the job's arguments there. Our own facts stay."""
+    facts = (crumb.get("data") or {}).get("facts")
+    return _only(crumb, _OF_CRUMB) | ({"data": mask_value(facts)} if facts else {})
+
+
+def _context(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    return {key: value[key] for key in value if key in _OF_TRACE} if name == "trace" else value
+
+
+def _only(values: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: value if name == "job_id" else mask_value(value) for name, value in values.items() if name in names}
+
+
+def _by_cause(event: dict[str, Any], failure: StepFailed) -> dict[str, Any]:
+    event["fingerprint"] = [_GROUP, failure.cause]
+    event["tags"] = {**(event.get("tags") or {}), "cause": failure.cause}
+    event["extra"] |= {"hint": mask(failure.hint)} if failure.hint else {}
+    event["extra"] |= {"trace_id": failure.trace_id} if failure.trace_id else {}
+    return event
+
+
+def _step_failure(hint: Hint) -> StepFailed | None:
+    """The outermost failed step of the exception behind an event, also where something else was raised on top of it."""
+    error = (hint.get("exc_info") or (None, None, None))[1]
+    return next((link for link in _chain(error) if isinstance(link, StepFailed)), None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _tag(scope: sentry_sdk.Scope, **tags: str | None) -> None:
+    for name, value in tags.items():
+        if value is not None:
+            scope.set_tag(name, value)

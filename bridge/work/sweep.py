@@ -1,0 +1,127 @@
+"""The sweeper: starts what is due, and puts back what has lost its job. One of a deployment acts, the others wait for its lease.
+
+It works off one index, `cb:index:due`: call keys by the time at which somebody has to look at them. What follows is a pure decision on
+the entry, written by compare-and-set, so two sweepers at once, or a sweep beside an operator, do each thing once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import redis
+
+from bridge.ledger import keys, moves
+from bridge.ledger.entry import Entry, State
+from bridge.ledger.store import Change, Moment, Store
+from bridge.ledger.trail import line
+from bridge.work import queues
+
+log = logging.getLogger(__name__)
+
+PASS_EVERY_S = 0.5  # a due retry starts within 2 s of its time
+LEASE_S = 10.0
+BATCH = 200
+HOUSEKEEPING_EVERY_S = 3000.0  # the location's settings are cached for an hour: no call shall have to wait for them
+
+# KEYS[1] the lease   ARGV[1] who   ARGV[2] lease, milliseconds. Returns 1 where the lease is now theirs.
+_HOLD = """
+local who = redis.call('GET', KEYS[1])
+if who and who ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+# KEYS[1] the lease   ARGV[1] who
+_LET_GO = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+@dataclass
+class Sweeper:
+    """`chores` run hourly and once at the start; what they raise of redis.RedisError is waited out like any other outage."""
+
+    connection: redis.Redis
+    store: Store
+    chores: tuple[Callable[[], None], ...] = ()
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def run(self, stop: Callable[[float], bool]) -> None:
+        """Sweep until `stop(seconds to wait)` says so. A Redis that is away is waited for."""
+        next_chores = 0.0
+        while True:
+            try:
+                if self.hold():
+                    busy = self.sweep() >= BATCH
+                    if time.monotonic() >= next_chores:
+                        next_chores = time.monotonic() + HOUSEKEEPING_EVERY_S
+                        self.do_chores()
+                else:
+                    busy = False
+            except redis.RedisError as error:
+                log.warning("Redis is away; sweeping goes on when it is back", extra={"error": type(error).__name__})
+                busy = False
+            if stop(0.0 if busy else PASS_EVERY_S):
+                break
+        self.let_go()
+
+    def hold(self) -> bool:
+        """Whether this sweeper is the one that acts."""
+        return bool(self.connection.eval(_HOLD, 1, keys.SWEEPER, self.name, str(int(LEASE_S * 1000))))
+
+    def let_go(self) -> None:
+        """Another sweeper need not wait for the lease to run out."""
+        try:
+            self.connection.eval(_LET_GO, 1, keys.SWEEPER, self.name)
+        except redis.RedisError:
+            log.warning("the sweeper's lease could not be given up; it runs out by itself")
+
+    def do_chores(self) -> None:
+        for chore in self.chores:
+            chore()
+
+    def sweep(self) -> int:
+        """One pass: every entry that is due, at most BATCH. Returns how many were looked at."""
+        due = self.store.due(self.store.clock.now(), BATCH)
+        if not due:
+            return 0
+        presence = queues.presence(self.connection)
+        for call_key in due:
+            if self.store.change(call_key, lambda entry, moment: decide(entry, moment, presence)) is None:
+                self.store.drop_due(call_key)
+        return len(due)
+
+
+def decide(entry: Entry | None, moment: Moment, presence: queues.Presence) -> Change | None:
+    """What becomes of an entry that the sweeper looks at; None leaves it alone."""
+    now = moment.now
+    if entry is None or entry.look_at is None or entry.look_at > now:
+        return None
+    if entry.state is State.RUNNING:
+        after = moves.put_back(entry, now)
+        return Change(after, (line(now, "worker died", attempt=entry.attempt, deaths=after.deaths),), counts=("deaths",))
+    if entry.queued_at is None:
+        return Change(moves.queue(entry, now))
+    if entry.call_key in presence.queued or entry.call_key in presence.running:
+        return Change(moves.check_later(entry, now))
+    return Change(moves.queue_again(entry, now), (line(now, "job lost, put again"),), counts=("jobs_lost",))
+
+
+def horse_died(store: Store, call_key: str, how: str) -> None:
+    """A work horse ended without a word: the call is put back at once, not only when its lease has run out."""
+
+    def change(entry: Entry | None, moment: Moment) -> Change | None:
+        if entry is None or entry.state is not State.RUNNING:
+            return None
+        after = moves.put_back(entry, moment.now, delay=2.0**entry.deaths)
+        told = line(moment.now, "worker died", attempt=entry.attempt, deaths=after.deaths, how=how)
+        return Change(after, (told,), counts=("deaths",))
+
+    store.change(call_key, change)
+
+
+def needs_attention(store: Store, call_key: str) -> bool:
+    """Whether the ledger says that a person has to act: RQ's failed registry holds exactly those calls."""
+    entry = store.get(call_key)
+    return entry is not None and entry.state is State.NEEDS_ATTENTION

@@ -1,0 +1,20 @@
+"""gunicorn reads this by itself: `gunicorn "app:create_app()"`."""
+
+import os
+
+from bridge.watch.logs import gunicorn_logging
+
+bind = f"0.0.0.0:{os.environ.get('PORT', '8000')}"
+workers = int(os.environ.get("WEB_CONCURRENCY", "2"))
+threads = 8
+timeout = 30
+graceful_timeout = 20  # Heroku kills what is left 30 s after SIGTERM
+keepalive = 5
+limit_request_line = 8190  # providers that use GET put a whole call into the query
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - heartbeats must not wait for a disk
+logconfig_dict = gunicorn_logging(os.environ.get("LOG_FORMAT", "json"), os.environ.get("LOG_LEVEL", "INFO"))
+
+
+def post_worker_init(worker):  # noqa: ANN001, ANN201 - gunicorn's signature
+    """Drain what an earlier process left in the spool, even if no webhook comes. Each worker for itself: threads do not survive a fork."""
+    worker.wsgi.extensions["callbridge"].drainer.start()

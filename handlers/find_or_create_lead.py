@@ -1,0 +1,172 @@
+"""Exactly one contact per location and caller: docs/road-of-a-call.md tells the rules, bridge/ledger/claims.py keeps the memory.
+
+1. The claim knows the contact: use it.
+2. Ask the CRM's own duplicate check. Only an explicit "none" is none.
+3. None, but an earlier create has an open outcome: look again on a schedule that outlasts the index lag, then
+4. announce the create, send it with a lease that outlives it, and write down what came of it.
+"""
+
+from __future__ import annotations
+
+from bridge import numbers
+from bridge.call import Caller, CallerKind
+from bridge.crm.base import Contact, Draft, Location
+from bridge.errors import Ask, Permanent, StepFailed, Uncertain
+from bridge.ledger import moves
+from bridge.ledger.claims import Claim
+from bridge.ledger.entry import Entry
+from bridge.ledger.trail import line
+from bridge.settings import Anonymous, Settings, UncertainCreate
+from bridge.work.attempt import Work
+from bridge.work.retry import STALE
+from handlers.settle_call import look_again_later
+from handlers.step import NOTHING, READY, Need, Step
+from handlers.tag_lead import are_there
+
+NAME = "find_or_create_lead"
+CALLER_WAIT_S = 900.0
+UNKNOWN_NAME = "Unknown caller"
+
+WHY_NO_LEAD = {
+    CallerKind.WITHHELD: "the caller withheld the number",
+    CallerKind.EMPTY: "the phone system sent no caller number",
+    CallerKind.SIP: "the caller is a SIP address without a telephone number",
+    CallerKind.CLIENT: "the caller is a soft phone without a telephone number",
+    CallerKind.UNPARSED: "the caller id is not a telephone number",
+}
+
+
+def need(entry: Entry, now: float, settings: Settings) -> Need:
+    if entry.contact_id is not None:
+        return NOTHING
+    caller = entry.facts.caller
+    if caller is None:
+        deadline = entry.accepted_at + CALLER_WAIT_S
+        return READY if now >= deadline else Need(wait_until=deadline, waiting_for="no event has named the caller yet")
+    if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
+        return Need(skipped=WHY_NO_LEAD[caller.kind])
+    return READY
+
+
+def run(work: Work) -> None:
+    caller = work.entry.facts.caller
+    if caller is None:
+        raise Permanent(
+            "No event has told who called.",
+            cause=STALE,
+            hint="Look the call up at the phone system; check that its voice or status webhook points at this bridge.",
+        )
+    if caller.e164 is not None:
+        _with_claim(work, caller.e164, caller)
+    elif work.settings.anonymous is Anonymous.NOTE_ONLY and work.settings.anonymous_contact_id:
+        _adopt(work, Contact(work.settings.anonymous_contact_id), how="anonymous contact")
+    else:
+        _with_claim(work, work.entry.call_key, caller)
+
+
+def _with_claim(work: Work, who: str, caller: Caller) -> None:
+    """Act for `who` while nobody else does. A contact that the claim knows needs no lease, except one that this call has lost."""
+    location_id, lost = work.entry.location_id, work.entry.lost_contact_id
+    if lost is not None:
+        work.claims.forget(location_id, who, lost)
+    claim = work.claims.acquire(location_id, who, owner=work.owner)
+    if claim.contact_id is not None:
+        _adopt(work, Contact(claim.contact_id), how="known")
+        return
+    work.hold(claim)
+    try:
+        contact, how = _find_or_create(work, claim, caller)
+    finally:
+        work.hold(None)
+        work.claims.release(claim)
+    _adopt(work, contact, how=how)
+
+
+def _find_or_create(work: Work, claim: Claim, caller: Caller) -> tuple[Contact, str]:
+    if caller.e164 is None:
+        if claim.intent_age_s is not None:
+            raise _ask("A contact for a caller without a number may have been created: there is no number to look it up by.")
+        return _create(work, claim, Draft(None, UNKNOWN_NAME, work.settings.lead_source, work.settings.lead_tags))
+    found = _look(work, claim, caller.e164)
+    if found is not None:
+        work.claims.resolve(claim, found.id)
+        return found, "found"
+    location = work.crm.location()
+    _settle(work, claim, location)
+    return _create(work, claim, _draft(work, claim, caller), upsert=location.allows_duplicates)
+
+
+def _look(work: Work, claim: Claim, phone: str) -> Contact | None:
+    """The caller's contact, by every spelling of the line; with an open create also by the search index, as a second opinion."""
+    for spelling in numbers.spellings(phone):
+        contact = work.crm.find_contact(spelling)
+        if contact is not None and _has_line(contact, phone):
+            return contact
+    if claim.intent_age_s is None:
+        return None
+    return next((contact for contact in work.crm.search_contacts(phone) if _has_line(contact, phone)), None)
+
+
+def _has_line(contact: Contact, phone: str) -> bool:
+    """Whether a hit really is this caller: a CRM's search may also return similar numbers. One that shows no number was matched by it."""
+    shown = [text for text in (contact.phone, *contact.additional_phones) if text]
+    return not shown or any(numbers.same_line(text, phone, region=None) for text in shown)
+
+
+def _settle(work: Work, claim: Claim, location: Location) -> None:
+    """Nothing was found. Returns when a create is allowed; raises NotYet while it is too early, Ask where a person decides."""
+    age = claim.intent_age_s
+    if age is None and work.entry.suspect_since is not None and location.allows_duplicates:
+        # The ledger is younger than this call: an earlier one may have created the contact just before it was lost.
+        age = work.now - work.entry.suspect_since
+    if age is None:
+        return
+    look_again_later("create", age, work.settings.settle_schedule_s)
+    if location.allows_duplicates and claim.intent_age_s is not None and work.settings.uncertain_create is UncertainCreate.ASK:
+        raise _ask("A contact may have been created for this caller, and the location allows duplicates.")
+
+
+def _draft(work: Work, claim: Claim, caller: Caller) -> Draft:
+    """What the call really tells. After a lost create only the number: a field may have been what the CRM refused (422)."""
+    if claim.intents > 0:
+        return Draft(caller.e164)
+    return Draft(caller.e164, work.entry.facts.caller_name, work.settings.lead_source, work.settings.lead_tags)
+
+
+def _create(work: Work, claim: Claim, draft: Draft, *, upsert: bool = False) -> tuple[Contact, str]:
+    """Announce, send, write down. With `upsert` the CRM still matches an existing contact in a location that allows duplicates."""
+    announced = work.claims.announce(claim, timeout_s=work.settings.request_timeout_s)
+    work.hold(announced)
+    try:
+        contact = work.crm.upsert_contact(draft.phone) if upsert and draft.phone else work.crm.create_contact(draft)
+    except Uncertain:
+        work.claims.lost(announced)
+        raise
+    except StepFailed:
+        work.claims.withdraw(announced)
+        raise
+    work.claims.resolve(announced, contact.id)
+    return contact, "created" if contact.created else "adopted"
+
+
+def _adopt(work: Work, contact: Contact, *, how: str) -> None:
+    told = line(work.now, "lead", contact_id=contact.id, how=how, trace_id=contact.trace_id)
+    tagged = are_there(contact, work.settings.lead_tags)
+
+    def change(entry: Entry, now: float) -> Entry:
+        adopted = moves.adopt(entry, contact.id, created=contact.created)
+        done = moves.record(adopted, NAME, now, version=work.entry.version, result={"how": how})
+        return moves.record(done, "tag_lead", now, version=work.entry.version) if tagged else done
+
+    work.update(change, told)
+
+
+def _ask(message: str) -> Ask:
+    return Ask(
+        message,
+        cause="settle.ask",
+        hint="Look in GoHighLevel for the caller's contact. Adopt it where there is one, else replay the call.",
+    )
+
+
+STEP = Step(NAME, need, run)

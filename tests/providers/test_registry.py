@@ -1,0 +1,46 @@
+"""One line per provider; the rest follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bridge.errors import WrongSettings
+from bridge.providers import registry
+from tests.providers.support import SECRET, SHARED_KEY, TOKEN, settings
+
+
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ({"TWILIO_AUTH_TOKEN": TOKEN}, ["twilio"]),
+        ({"TWILIO_SHARED_KEYS": f'{{"k": "{SHARED_KEY}"}}'}, ["twilio"]),
+        ({"GENERIC_SECRET": SECRET}, ["generic"]),
+        ({"TWILIO_AUTH_TOKEN": TOKEN, "GENERIC_SECRET": SECRET}, ["twilio", "generic"]),
+    ],
+)
+def test_a_provider_is_built_when_its_switch_is_set(environment, names):
+    assert list(registry.build(settings(**environment))) == names
+
+
+def test_the_faults_of_all_providers_are_told_at_once():
+    with pytest.raises(WrongSettings) as faults:
+        registry.build(settings(TWILIO_ACCOUNT_TOKENS="{", GENERIC_SECRET="whsec_"))
+    assert [fault.partition(":")[0] for fault in faults.value.faults] == ["TWILIO_ACCOUNT_TOKENS", "GENERIC_SECRET"]
+
+
+def test_names_and_settings_are_what_their_classes_say():
+    for name in registry.PROVIDERS:
+        assert registry.adapter(name).name == name
+        assert any(spec.switches_on for spec in registry.adapter(name).settings)
+    names = [spec.name for spec in registry.SETTINGS]
+    assert len(names) == len(set(names))
+    assert all(spec.secret for spec in registry.SETTINGS if spec.switches_on)
+
+
+def test_importing_the_registry_imports_no_adapter():
+    code = "import sys, bridge.providers.registry; print([name for name in sys.modules if 'twilio' in name or 'signed_json' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

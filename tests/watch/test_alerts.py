@@ -1,0 +1,207 @@
+"""Alerts: one event for one terminal failure, from a real SDK in real processes, and nothing personal in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import sentry_sdk
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from bridge.errors import Permanent
+from bridge.sandbox.sentry import Mood, SentryServer
+from bridge.watch import alerts
+from tests.watch.jobs import NAME, PHONE
+
+ROOT = Path(__file__).parents[2]
+KEY = "twilio-CA0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def sentry():
+    with SentryServer() as server:
+        yield server
+
+
+def run_python(*arguments, timeout_s=30):
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout_s)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def run_jobs(connection, redis_url, dsn, *jobs):
+    """Queue the jobs, with personal data in their arguments and their description, and let a forking worker take them all."""
+    queue = Queue("calls", connection=connection, serializer=JSONSerializer)
+    for number, (job, options) in enumerate(jobs):
+        queue.enqueue_call(
+            f"tests.watch.jobs.{job}", args=(f"{KEY}{number}",), job_id=f"{KEY}{number}", description=f"{NAME} {PHONE}", **options
+        )
+    return run_python("-m", "tests.watch.worker_process", redis_url, dsn)
+
+
+def nothing_personal(*texts):
+    return not any(secret in text for text in texts for secret in ("2025550143", NAME, "Ada+Example"))
+
+
+def test_a_terminal_failure_in_a_forked_work_horse_is_one_event(connection, redis_url, sentry):
+    output = run_jobs(connection, redis_url, sentry.dsn, ("fail_for_good", {}))
+    [event] = sentry.wait_for(1)
+    assert event["fingerprint"] == ["callbridge", "crm.400"]
+    wanted = {"owner": "ops@example.org", "call_key": f"{KEY}0", "cause": "crm.400", "step": "note_call", "state": "needs attention"}
+    assert wanted.items() <= event["tags"].items()
+    assert event["exception"]["values"][-1]["value"] == "phone +…43 is not allowed"
+    assert event["extra"]["hint"] == "Look at the contact."
+    assert event["extra"]["trace_id"] == "trace-1"
+    assert event["extra"]["rq-job"]["job_id"] == f"{KEY}0"
+    assert (event["release"], event["environment"]) == ("1.2.3", "test")
+    assert nothing_personal(*sentry.texts)
+    assert "2025550143" not in output
+
+
+def test_a_job_that_returns_makes_no_event_and_tags_do_not_reach_the_next_job(connection, redis_url, sentry):
+    run_jobs(connection, redis_url, sentry.dsn, ("come_back_later", {}), ("fail_for_good", {}), ("fail_by_a_bug", {}))
+    first, second = sentry.wait_for(2)
+    assert len(sentry.events) == 2
+    assert first["tags"]["call_key"] == f"{KEY}1"
+    assert second["tags"]["call_key"] == f"{KEY}2"
+    assert "step" not in second["tags"]
+    assert "fingerprint" not in second
+    assert nothing_personal(*sentry.texts)
+
+
+def test_a_timeout_and_a_killed_work_horse_are_one_event_each(connection, redis_url, sentry):
+    run_jobs(connection, redis_url, sentry.dsn, ("take_too_long", {"timeout": 1}), ("be_killed", {}))
+    late, killed = sentry.wait_for(2)
+    assert len(sentry.events) == 2
+    assert late["exception"]["values"][-1]["type"] == "JobTimeoutException"
+    assert killed["message"] == "the work horse was killed"
+    assert killed["fingerprint"] == ["callbridge", "worker.killed"]
+    assert killed["tags"]["owner"] == "night shift"
+    assert killed["tags"]["call_key"] == f"{KEY}1"
+    assert nothing_personal(*sentry.texts)
+
+
+def test_a_second_set_up_inside_a_job_keeps_the_first_client(connection, redis_url, sentry):
+    output = run_jobs(connection, redis_url, sentry.dsn, ("set_up_again", {}))
+    [event] = sentry.wait_for(1)
+    assert event["tags"]["owner"] == "ops@example.org"
+    assert event["extra"]["rq-job"]["func"] == "tests.watch.jobs.set_up_again"
+    assert "alerts are set up already, the first set-up stays" in output
+
+
+@pytest.mark.parametrize("mood", [Mood.FULL, Mood.GONE, Mood.SLOW])
+def test_a_sentry_that_does_not_take_events_holds_no_worker_up(connection, redis_url, sentry, mood):
+    sentry.mood = mood
+    started = time.monotonic()
+    run_jobs(connection, redis_url, sentry.dsn, ("fail_for_good", {}))
+    assert time.monotonic() - started < 12
+    assert Queue("calls", connection=connection, serializer=JSONSerializer).failed_job_registry.get_job_ids() == [f"{KEY}0"]
+
+
+ROUTE = f"""
+import sys, flask
+from bridge.watch import alerts
+alerts.configure(sys.argv[1], owner="ops")
+app = flask.Flask("probe")
+@app.post("/webhooks/twilio")
+def webhook():
+    caller = flask.request.form["From"]
+    app.logger.warning("about to fail for %s", caller)
+    raise RuntimeError("no lead for " + caller)
+app.test_client().post(
+    "/webhooks/twilio?token=s3cret",
+    data={{"From": "{PHONE}", "CallerName": "{NAME}"}},
+    headers={{"X-Twilio-Signature": "c2lnbmF0dXJl", "Cookie": "session=c00kie", "X-Forwarded-For": "203.0.113.9"}},
+)
+alerts.flush()
+"""
+
+
+def test_a_route_that_raises_is_one_event_without_the_request(sentry):
+    run_python("-c", ROUTE, sentry.dsn)
+    [event] = sentry.wait_for(1)
+    assert event["request"] == {"url": "http://localhost/webhooks/twilio", "method": "POST"}
+    assert event["exception"]["values"][-1]["value"] == "no lead for +…43"
+    assert [crumb["message"] for crumb in event["breadcrumbs"]["values"]] == ["about to fail for +…43"]
+    assert not any("vars" in frame for frame in event["exception"]["values"][-1]["stacktrace"]["frames"])
+    sent = "".join(sentry.texts)
+    assert nothing_personal(sent)
+    assert not any(secret in sent for secret in ("s3cret", "c2lnbmF0dXJl", "c00kie", "203.0.113.9"))
+
+
+REPORTS = """
+import logging, sys
+from bridge.errors import Permanent
+from bridge.watch import alerts
+alerts.configure(sys.argv[1], owner="ops")
+logging.getLogger("any").error("an error in the log is no event")
+error = Permanent("gone", cause="crm.404")
+alerts.report(error, call_key="twilio-CA1", owner="ops", cause="crm.404", step="tag_lead")
+alerts.report(error, call_key="twilio-CA1", owner="ops", cause="crm.404", step="tag_lead")
+import sentry_sdk, sentry_sdk.crons
+sentry_sdk.crons.capture_checkin(monitor_slug="oldest-pending", status="ok")
+sentry_sdk.capture_message("next")
+alerts.flush()
+"""
+
+
+def test_reporting_the_same_error_twice_makes_one_event_and_leaves_no_tags(sentry):
+    run_python("-c", REPORTS, sentry.dsn)
+    reported, following = sentry.wait_for(2)
+    assert len(sentry.events) == 2
+    assert reported["fingerprint"] == ["callbridge", "crm.404"]
+    assert reported["tags"] == {
+        "owner": "ops",
+        "call_key": "twilio-CA1",
+        "cause": "crm.404",
+        "step": "tag_lead",
+        "state": "needs attention",
+    }
+    assert following["tags"] == {"owner": "ops"}
+    assert [check_in["monitor_slug"] for check_in in sentry.check_ins] == ["oldest-pending"]
+
+
+def test_without_a_dsn_alerts_are_off_and_everything_still_works(caplog):
+    with caplog.at_level("INFO"):
+        assert alerts.configure(None, owner="ops") is False
+    assert "SENTRY_DSN" in caplog.text
+    assert not sentry_sdk.get_client().is_active()
+    alerts.bind(call_key="twilio-CA1")
+    alerts.report("nobody hears it", call_key="twilio-CA1", owner="ops", cause="crm.404")
+    alerts.flush(0.1)
+
+
+def test_a_check_in_passes_as_it_is():
+    check_in = {"type": "check_in", "monitor_slug": "oldest-pending", "status": "ok"}
+    assert alerts.scrub(dict(check_in), {}) == check_in
+
+
+def test_fields_that_nobody_has_looked_at_stay_here():
+    event = {
+        "event_id": "1",
+        "user": {"id": "7"},
+        "threads": [1],
+        "spans": [1],
+        "modules": {"rq": "3"},
+        "contexts": {"trace": {"data": 1, "op": "x"}, "new": {}},
+    }
+    assert alerts.scrub(event, {}) == {"event_id": "1", "modules": {"rq": "3"}, "contexts": {"trace": {"op": "x"}}, "extra": {}}
+
+
+def test_an_event_that_cannot_be_masked_still_arrives_without_its_content():
+    event = alerts.scrub({"event_id": "1", "exception": PHONE}, {})
+    assert event["event_id"] == "1"
+    assert PHONE not in json.dumps(event)
+
+
+def test_a_step_failure_below_another_exception_still_gives_the_cause():
+    outer = RuntimeError("outer")
+    outer.__cause__ = Permanent("inner", cause="crm.401")
+    event = alerts.scrub({"event_id": "1"}, {"exc_info": (RuntimeError, outer, None)})
+    assert event["fingerprint"] == ["callbridge", "crm.401"]
+    assert event["tags"] == {"cause": "crm.401"}
