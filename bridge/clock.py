@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 import redis
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 SYNC_EVERY_S = 30.0
+
+
+class Clock(Protocol):
+    """What time it is for the ledger. Proofs run years of it in seconds."""
+
+    def now(self) -> float:
+        """Seconds since the epoch (UTC)."""
 
 
 class RedisClock:

@@ -228,11 +228,17 @@ def _international(text: str) -> str | None:
 def _parse(text: str, region: str | None) -> str | None:
     """The canonical E.164 spelling of a possible full number; None for anything else, a local number without area code included."""
     try:
-        e164 = canonical(phonenumbers.format_number(phonenumbers.parse(text, region), phonenumbers.PhoneNumberFormat.E164))
-        reason = phonenumbers.is_possible_number_with_reason(phonenumbers.parse(e164))
+        e164 = canonical(_format(phonenumbers.parse(text, region)))
+        number = phonenumbers.parse(e164)
     except phonenumbers.NumberParseException:
         return None
-    return e164 if reason == phonenumbers.ValidationResult.IS_POSSIBLE and len(e164) > _LEAST else None
+    is_possible = phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE
+    is_settled = _format(number) == e164  # read again it would be another number: two trunk zeros, and the like
+    return e164 if is_possible and is_settled and len(e164) > _LEAST else None
+
+
+def _format(number: phonenumbers.PhoneNumber) -> str:
+    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 
 def _is_valid(e164: str) -> bool:

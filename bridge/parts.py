@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import redis
 
-from bridge.clock import RedisClock
+from bridge.clock import Clock, RedisClock
 from bridge.connections import web_connection, worker_connection
 from bridge.crm.gohighlevel import GoHighLevel
 from bridge.crm.http import Timeouts
@@ -45,7 +45,7 @@ class Parts:
         return worker_connection(url) if self.patient else web_connection(url)
 
     @cached_property
-    def clock(self) -> RedisClock:
+    def clock(self) -> Clock:
         return RedisClock(self.connection)
 
     @cached_property
@@ -58,7 +58,7 @@ class Parts:
     @cached_property
     def claims(self) -> Claims:
         """A claim's lease covers one request and what is written around it."""
-        return Claims(self.connection, lease_s=self.settings.request_timeout_s + CLAIM_MARGIN_S)
+        return Claims(self.connection, self.clock, lease_s=self.settings.request_timeout_s + CLAIM_MARGIN_S)
 
     @cached_property
     def pacing(self) -> Pacing:

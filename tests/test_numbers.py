@@ -72,6 +72,8 @@ def test_one_line_has_one_spelling_however_it_is_written(raw, region, expected):
         ("*67", "US"),
         ("+", None),
         ("+0", None),
+        ("+820000000", None),  # two trunk zeros: read again it would be another number
+        (" 99999999999999", "US"),
         ("2025550143", None),
         ("Jane", "US"),
         ("+" + "1" * 10_000, "US"),

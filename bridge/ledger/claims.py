@@ -4,8 +4,8 @@ Two things with different lives are kept in it. The *lease* is the right to act:
 acquisition makes late writes of an earlier holder fail. The *memory* never runs out with it: an announced create stays open until its
 outcome is known, and the contact id stays once it is.
 
-All of it is Lua, evaluated by Redis's own clock; a holder judges its lease by its own monotonic clock, counted from before it asked, so it
-always believes its lease to be shorter than Redis does.
+All of it is Lua, with times by Redis's clock (bridge/clock.py), so that the clock of one machine cannot end another's lease. A holder
+judges its lease by its own monotonic clock, counted from before it asked, so it never believes it to be longer than the others do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import redis
 
+from bridge.clock import Clock
 from bridge.errors import Fenced, NotYet
 from bridge.ledger import keys
 
@@ -24,61 +25,60 @@ LIFE_S = 400 * 86_400
 POLL_S = 0.05
 
 # KEYS[1] the claim (hash: owner, token, lease_until, contact_id, intent_at, intents)
-# ARGV[1] owner   ARGV[2] lease, seconds   ARGV[3] life, seconds
+# ARGV[1] now   ARGV[2] owner   ARGV[3] lease, seconds   ARGV[4] life, seconds
 # Returns {got, token, contact_id, intent age or "", intents, seconds until the other's lease ends}.
 # A claim that knows its contact is only read: nobody has to wait for a lease that nobody needs.
 _ACQUIRE = """
-local t = redis.call('TIME'); local now = t[1] + t[2] / 1e6
+local now = tonumber(ARGV[1])
 local c = redis.call('HMGET', KEYS[1], 'owner', 'token', 'lease_until', 'contact_id', 'intent_at', 'intents')
 local age = c[5] and tostring(now - tonumber(c[5])) or ''
 if c[4] then
-  redis.call('EXPIRE', KEYS[1], ARGV[3])
+  redis.call('EXPIRE', KEYS[1], ARGV[4])
   return {1, c[2] or '0', c[4], age, c[6] or '0', '0'}
 end
-if c[1] and c[1] ~= ARGV[1] and tonumber(c[3]) > now then
+if c[1] and c[1] ~= ARGV[2] and tonumber(c[3]) > now then
   return {0, c[2], '', age, c[6] or '0', tostring(tonumber(c[3]) - now)}
 end
 local token = (tonumber(c[2]) or 0) + 1
-redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', token, 'lease_until', tostring(now + tonumber(ARGV[2])))
-redis.call('EXPIRE', KEYS[1], ARGV[3])
+redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', token, 'lease_until', tostring(now + tonumber(ARGV[3])))
+redis.call('EXPIRE', KEYS[1], ARGV[4])
 return {1, tostring(token), '', age, c[6] or '0', '0'}
 """
 
-# KEYS[1] the claim   ARGV[1] token   ARGV[2] lease, seconds
-# ARGV[3] seconds until the announced request can no longer be under way, or "" to announce nothing
+# KEYS[1] the claim   ARGV[1] now   ARGV[2] token   ARGV[3] lease, seconds
+# ARGV[4] seconds until the announced request can no longer be under way, or "" to announce nothing
 # Returns 1, or 0 where the token is not the newest any more.
 _EXTEND = """
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] or not redis.call('HGET', KEYS[1], 'owner') then return 0 end
-local t = redis.call('TIME'); local now = t[1] + t[2] / 1e6
-redis.call('HSET', KEYS[1], 'lease_until', tostring(now + tonumber(ARGV[2])))
-if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[1], 'intent_at', tostring(now + tonumber(ARGV[3])))
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[2] or not redis.call('HGET', KEYS[1], 'owner') then return 0 end
+local now = tonumber(ARGV[1])
+redis.call('HSET', KEYS[1], 'lease_until', tostring(now + tonumber(ARGV[3])))
+if ARGV[4] ~= '' then
+  redis.call('HSET', KEYS[1], 'intent_at', tostring(now + tonumber(ARGV[4])))
   redis.call('HINCRBY', KEYS[1], 'intents', 1)
 end
 return 1
 """
 
-# KEYS[1] the claim   ARGV[1] token   ARGV[2] contact id, or ""   ARGV[3] 1: forget the intent, 2: its answer was lost just now
+# KEYS[1] the claim   ARGV[1] now   ARGV[2] token   ARGV[3] contact id, or ""
+# ARGV[4] 1: forget the intent, 2: its answer was lost just now
 # Returns 1, or 0 where the token is not the newest any more.
 _SETTLE = """
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
-if ARGV[3] == '1' then redis.call('HDEL', KEYS[1], 'intent_at') end
-if ARGV[3] == '2' then
-  local t = redis.call('TIME'); redis.call('HSET', KEYS[1], 'intent_at', tostring(t[1] + t[2] / 1e6))
-end
-if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'contact_id', ARGV[2]) end
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[2] then return 0 end
+if ARGV[4] == '1' then redis.call('HDEL', KEYS[1], 'intent_at') end
+if ARGV[4] == '2' then redis.call('HSET', KEYS[1], 'intent_at', ARGV[1]) end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'contact_id', ARGV[3]) end
 return 1
 """
 
-# KEYS[1] the claim   ARGV[1] token. Gives the lease up; the memory stays.
+# KEYS[1] the claim   ARGV[2] token. Gives the lease up; the memory stays.
 _RELEASE = """
-if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then redis.call('HDEL', KEYS[1], 'owner', 'lease_until') end
+if redis.call('HGET', KEYS[1], 'token') == ARGV[2] then redis.call('HDEL', KEYS[1], 'owner', 'lease_until') end
 return 1
 """
 
-# KEYS[1] the claim   ARGV[1] the contact that is gone. Another contact, learnt meanwhile, stays.
+# KEYS[1] the claim   ARGV[2] the contact that is gone. Another contact, learnt meanwhile, stays.
 _FORGET = """
-if redis.call('HGET', KEYS[1], 'contact_id') == ARGV[1] then redis.call('HDEL', KEYS[1], 'contact_id') end
+if redis.call('HGET', KEYS[1], 'contact_id') == ARGV[2] then redis.call('HDEL', KEYS[1], 'contact_id') end
 return 1
 """
 
@@ -104,6 +104,7 @@ class Claims:
     def __init__(
         self,
         connection: redis.Redis,
+        clock: Clock,
         *,
         lease_s: float,
         wait_s: float = 2.0,
@@ -111,6 +112,7 @@ class Claims:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection = connection
+        self._clock = clock
         self._lease_s = lease_s
         self._wait_s = wait_s
         self._monotonic = monotonic
@@ -181,4 +183,4 @@ class Claims:
             raise Fenced("another worker holds this caller's claim now")
 
     def _run(self, script: str, name: str, *arguments: str | float) -> Any:  # noqa: ANN401 - a script answers what it wants
-        return self._connection.eval(script, 1, name, *(str(argument) for argument in arguments))
+        return self._connection.eval(script, 1, name, repr(self._clock.now()), *(str(argument) for argument in arguments))

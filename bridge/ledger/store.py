@@ -15,7 +15,7 @@ import redis
 from pydantic import TypeAdapter
 from redis.client import Pipeline
 
-from bridge.clock import RedisClock
+from bridge.clock import Clock
 from bridge.ledger import keys, trail
 from bridge.ledger.entry import Entry, State
 
@@ -59,7 +59,7 @@ class Store:
     `put_job(pipe, call key)` adds the RQ job to the caller's MULTI.
     """
 
-    def __init__(self, connection: redis.Redis, clock: RedisClock, retention: Retention, put_job: Callable[[Pipeline, str], None]) -> None:
+    def __init__(self, connection: redis.Redis, clock: Clock, retention: Retention, put_job: Callable[[Pipeline, str], None]) -> None:
         self.connection = connection
         self.clock = clock
         self._retention = retention

@@ -20,6 +20,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -82,7 +83,7 @@ class JsonFormatter(MaskingFormatter):
             "logger": record.name,
             "event": _message(record),
         }
-        text = json.dumps(known | _fields(record) | _traces(record), ensure_ascii=False, default=str)
+        text = json.dumps(known | _fields(record) | _traces(record), ensure_ascii=False)
         return _encodable(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
@@ -137,6 +138,8 @@ def configure(log_format: LogFormat = LogFormat.JSON, level: str = "INFO", strea
         logging.getLogger(name).setLevel(max(logging.INFO, root.level))
     logging.captureWarnings(capture=True)
     sys.excepthook = _uncaught
+    if threading.excepthook is threading.__excepthook__:  # a test runner's own stays
+        threading.excepthook = _uncaught_in_thread
 
 
 def gunicorn_logging(log_format: LogFormat | str = LogFormat.JSON, level: str = "INFO") -> dict[str, Any]:
@@ -166,6 +169,12 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
         sys.__excepthook__(kind, error, trace)
         return
     logging.getLogger(__name__).critical("the process ends by an exception", exc_info=(kind, error, trace))
+
+
+def _uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+        name = args.thread.name if args.thread else None
+        fact(logging.getLogger(__name__), "a thread ends by an exception", level=logging.CRITICAL, error=args.exc_value, thread=name)
 
 
 def _unwritable(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
@@ -206,7 +215,7 @@ def _traces(record: logging.LogRecord) -> dict[str, str]:
 
 
 def _plain(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = json.dumps(text, ensure_ascii=False) if isinstance(value, str) and _NEEDS_QUOTES.search(text) else text
     return _flat(text)
 

@@ -55,6 +55,7 @@ class ScriptedServer:
         self.received: list[Received] = []
         self.wrap: Callable[[socket.socket], socket.socket] = lambda sock: sock  # TLS, where a test wants it
         self.stopping = threading.Event()
+        self.ended = threading.Semaphore(0)  # one for each connection that this side has closed
         self._connections = 0
         self._lock = threading.Lock()
         outer = self
@@ -63,6 +64,7 @@ class ScriptedServer:
             def handle(self):
                 with suppress(OSError), outer.wrap(self.request) as sock:
                     outer.talk(sock)
+                outer.ended.release()
 
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True

@@ -187,7 +187,7 @@ def test_every_key_has_an_end(connection):
     pacing.take("loc1")
     pacing.learn("loc1", 429, {"x-ratelimit-remaining": "1", "x-ratelimit-daily-remaining": "1"})
     assert connection.dbsize() == 4
-    assert all(connection.pttl(key) > 0 for key in connection)
+    assert all(connection.pttl(key) > 0 for key in connection.scan_iter())
 
 
 def test_text_answers_of_a_decoding_client_are_understood(redis_url):

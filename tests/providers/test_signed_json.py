@@ -65,6 +65,11 @@ def test_several_inputs_keep_their_order():
     assert call(digits=None).call.inputs == ()
 
 
+@pytest.mark.parametrize("recording", [{}, {"id": "r"}, {"url": "file:///etc/passwd"}, "https://x", None])
+def test_a_recording_without_a_web_address_is_none(recording):
+    assert call(recording=recording).call.recordings == ()
+
+
 def test_an_account_is_part_of_the_key():
     assert len({call().call.key, call(account="east").call.key, call(account="west").call.key}) == 3
 

@@ -61,10 +61,13 @@ def test_a_terminal_failure_in_a_forked_work_horse_is_one_event(connection, redi
     assert (event["release"], event["environment"]) == ("1.2.3", "test")
     assert nothing_personal(*sentry.texts)
     assert "2025550143" not in output
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert any(line["logger"] == "rq.worker" and "Permanent: phone +…43" in line["event"] for line in lines)
 
 
 def test_a_job_that_returns_makes_no_event_and_tags_do_not_reach_the_next_job(connection, redis_url, sentry):
-    run_jobs(connection, redis_url, sentry.dsn, ("come_back_later", {}), ("fail_for_good", {}), ("fail_by_a_bug", {}))
+    jobs = ("come_back_later", "fail_for_good", "fail_by_a_bug")
+    run_jobs(connection, redis_url, sentry.dsn, *((job, {}) for job in jobs))
     first, second = sentry.wait_for(2)
     assert len(sentry.events) == 2
     assert first["tags"]["call_key"] == f"{KEY}1"
@@ -74,24 +77,20 @@ def test_a_job_that_returns_makes_no_event_and_tags_do_not_reach_the_next_job(co
     assert nothing_personal(*sentry.texts)
 
 
-def test_a_timeout_and_a_killed_work_horse_are_one_event_each(connection, redis_url, sentry):
-    run_jobs(connection, redis_url, sentry.dsn, ("take_too_long", {"timeout": 1}), ("be_killed", {}))
-    late, killed = sentry.wait_for(2)
-    assert len(sentry.events) == 2
+def test_a_timeout_a_killed_work_horse_and_a_second_set_up_in_a_job_are_one_event_each(connection, redis_url, sentry):
+    jobs = ("take_too_long", {"timeout": 1}), ("be_killed", {}), ("set_up_again", {})
+    output = run_jobs(connection, redis_url, sentry.dsn, *jobs)
+    late, killed, twice = sentry.wait_for(3)
+    assert len(sentry.events) == 3
     assert late["exception"]["values"][-1]["type"] == "JobTimeoutException"
     assert killed["message"] == "the work horse was killed"
     assert killed["fingerprint"] == ["callbridge", "worker.killed"]
     assert killed["tags"]["owner"] == "night shift"
     assert killed["tags"]["call_key"] == f"{KEY}1"
-    assert nothing_personal(*sentry.texts)
-
-
-def test_a_second_set_up_inside_a_job_keeps_the_first_client(connection, redis_url, sentry):
-    output = run_jobs(connection, redis_url, sentry.dsn, ("set_up_again", {}))
-    [event] = sentry.wait_for(1)
-    assert event["tags"]["owner"] == "ops@example.org"
-    assert event["extra"]["rq-job"]["func"] == "tests.watch.jobs.set_up_again"
+    assert twice["extra"]["rq-job"]["func"] == "tests.watch.jobs.set_up_again"
+    assert twice["tags"]["owner"] == "ops@example.org"
     assert "alerts are set up already, the first set-up stays" in output
+    assert nothing_personal(*sentry.texts)
 
 
 @pytest.mark.parametrize("mood", [Mood.FULL, Mood.GONE, Mood.SLOW])

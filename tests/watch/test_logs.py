@@ -183,15 +183,28 @@ def test_warnings_go_the_same_way(stream):
     assert lines(stream)[0]["logger"] == "py.warnings"
 
 
-def test_an_exception_that_ends_the_process_is_masked():
-    program = (
-        "import sys; from bridge.watch import logs; from bridge.settings import LogFormat; "
-        f"logs.configure(LogFormat.JSON, 'INFO', sys.stdout); raise RuntimeError('caller {PHONE}')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
-    assert done.returncode == 1
-    assert "2025550143" not in done.stdout + done.stderr
-    assert "RuntimeError" in json.loads(done.stdout)["error"]
+UNCAUGHT = f"""
+import sys, threading
+from bridge.settings import LogFormat
+from bridge.watch import logs
+def fail():
+    raise RuntimeError("caller {PHONE}")
+logs.configure(LogFormat.JSON, "INFO", sys.stdout)
+thread = threading.Thread(target=fail, name="sweeper")
+thread.start()
+thread.join()
+fail()
+"""
+
+
+def test_an_exception_that_ends_a_thread_or_the_process_is_masked():
+    done = subprocess.run([sys.executable, "-c", UNCAUGHT], cwd=ROOT, capture_output=True, text=True, check=False, timeout=30)
+    in_thread, in_process = (json.loads(line) for line in done.stdout.splitlines())
+    assert (done.returncode, done.stderr) == (1, "")
+    assert (in_thread["event"], in_thread["thread"]) == ("a thread ends by an exception", "sweeper")
+    assert in_process["event"] == "the process ends by an exception"
+    assert in_thread["error"].endswith("RuntimeError: caller +…43")
+    assert in_process["error"].endswith("RuntimeError: caller +…43")
 
 
 APP = """

@@ -9,7 +9,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 JSON_TYPE = "application/json; charset=utf-8"
@@ -43,6 +43,11 @@ class Refusal(Exception):
         self.reply = reply
 
 
+def phrase(status: int) -> str:
+    """The usual words for a status; those that proxies invent (520, …) have none."""
+    return responses.get(status, "Unknown Error")
+
+
 def answer(status: int, *, effect: bool = False, contact_id: str | None = None, **document: object) -> Reply:
     """A JSON answer with a trace id of its own, as every documented body may carry one."""
     return Reply(status, {**document, "traceId": str(uuid.uuid4())}, effect=effect, contact_id=contact_id)
@@ -50,7 +55,7 @@ def answer(status: int, *, effect: bool = False, contact_id: str | None = None, 
 
 def error(status: int, message: str | list[str]) -> Reply:
     """An error body: `statusCode`, `message`, `error` (BadRequestDTO and its siblings in common-schemas.json) and a trace id."""
-    return answer(status, statusCode=status, message=message, error=HTTPStatus(status).phrase)
+    return answer(status, statusCode=status, message=message, error=phrase(status))
 
 
 def refusal(status: int, message: str | list[str]) -> Refusal:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from http import HTTPStatus
 
 from bridge.sandbox.ghl import replies
 from bridge.sandbox.ghl.asked import Request, contact_document, hit_document
@@ -42,12 +41,12 @@ def _error(fault: Fault) -> Reply:
     """
     if fault.shape.status == 422:
         return replies.error(422, ["source must be valid"])
-    phrase = "Internal server error" if fault.shape.status == 500 else HTTPStatus(fault.shape.status).phrase
-    return replies.answer(fault.shape.status, statusCode=fault.shape.status, message=phrase)
+    message = "Internal server error" if fault.shape.status == 500 else replies.phrase(fault.shape.status)
+    return replies.answer(fault.shape.status, statusCode=fault.shape.status, message=message)
 
 
 def _html(fault: Fault) -> Reply:
-    page = _HTML.format(status=fault.shape.status, phrase=HTTPStatus(fault.shape.status).phrase)
+    page = _HTML.format(status=fault.shape.status, phrase=replies.phrase(fault.shape.status))
     return Reply(fault.shape.status, raw=page.encode(), content_type="text/html")
 
 

@@ -34,8 +34,10 @@ class Served:
     effect_at: datetime | None = None
     contact_id: str | None = None
 
-    def mentions(self, text: str) -> bool:
-        return any(text in part for part in (self.path, self.query, self.body))
+    def is_about(self, phone: str, contact_ids: set[str]) -> bool:
+        """Whether it names the phone or one of the contacts, in its path or in its answer."""
+        named = not contact_ids.isdisjoint((self.contact_id, *self.path.split("/")))
+        return named or phone in self.query or phone in self.body
 
 
 class Truth:
@@ -87,11 +89,7 @@ class Truth:
         ids = (
             {contact.id for contact in self._book.everything() if phone in (contact.phone, *contact.additional_phones)} if phone else set()
         )
-        return [
-            one
-            for one in served
-            if (endpoint is None or one.endpoint == endpoint) and (phone is None or one.contact_id in ids or one.mentions(phone))
-        ]
+        return [one for one in served if (endpoint is None or one.endpoint == endpoint) and (phone is None or one.is_about(phone, ids))]
 
     def lost_answers(self) -> list[Served]:
         """The requests that changed something and whose caller was not told so by the API's own answer."""

@@ -8,7 +8,6 @@ import struct
 import sys
 import threading
 from email.utils import formatdate
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote
@@ -17,7 +16,7 @@ from bridge.sandbox.ghl.asked import Request
 from bridge.sandbox.ghl.control import Control, is_control
 from bridge.sandbox.ghl.engine import Delivery, Engine
 from bridge.sandbox.ghl.faults import Spoil
-from bridge.sandbox.ghl.replies import Reply
+from bridge.sandbox.ghl.replies import Reply, phrase
 
 MAX_BODY_BYTES = 1_000_000
 Connection = socket.socket | tuple[bytes, socket.socket]  # what socketserver calls a request; ours are TCP sockets
@@ -81,6 +80,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         path, _, query = self.path.partition("?")
         headers = {name.lower(): value for name, value in self.headers.items()}
+        # Of a repeated parameter the first counts. A plus that was not encoded has become a space, as with the real service.
         request = Request(self.command, unquote(path), dict(reversed(parse_qsl(query, keep_blank_values=True))), headers, body)
         if is_control(request.path):
             self._send(self.server.control.answer(request))
@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int) -> None:
         self.close_connection = True
-        self._send(Reply(status, {"statusCode": status, "message": HTTPStatus(status).phrase}))
+        self._send(Reply(status, {"statusCode": status, "message": phrase(status)}))
 
     def _deliver(self, delivery: Delivery) -> None:
         match delivery.how:
@@ -132,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
             **reply.headers,
             **({"Connection": "close"} if self.close_connection else {}),
         }
-        lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [f"HTTP/1.1 {reply.status} {phrase(reply.status)}", *(f"{name}: {value}" for name, value in headers.items())]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     def _reset(self) -> None:

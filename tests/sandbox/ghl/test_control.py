@@ -115,7 +115,10 @@ def test_truth_tells_what_one_caller_cost(api, ghl):
     contact_id = api.created(PHONE)
     api.created(OTHER_PHONE)
     api.note(contact_id)
-    assert [one.endpoint for one in ghl.truth.requests(phone=PHONE)] == ["POST /contacts/", "POST /contacts/{contact_id}/notes"]
+    ghl.add_fault("burst_429")
+    api.note(contact_id)
+    endpoints = [one.endpoint for one in ghl.truth.requests(phone=PHONE)]
+    assert endpoints == ["POST /contacts/", "POST /contacts/{contact_id}/notes", "POST /contacts/{contact_id}/notes"]
 
 
 def test_adding_tags_that_are_there_has_no_effect(api, ghl):

@@ -141,7 +141,9 @@ def test_every_endpoint_refuses_as_the_official_schema_says(api, specs, validate
 
 def test_refused_duplicate_is_an_official_bad_request(api, validate):
     api.created()
-    validate(api.create().json(), f"{BASE}common/common-schemas.json#/components/schemas/BadRequestDTO")
+    answer = api.create()
+    assert answer.status_code == 400
+    validate(answer.json(), f"{BASE}common/common-schemas.json#/components/schemas/BadRequestDTO")
 
 
 @pytest.mark.parametrize(
