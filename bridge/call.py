@@ -156,7 +156,17 @@ def contradicts(known: Call, news: Call) -> bool:
 
 
 def _identity(caller: Caller | None) -> str | None:
-    return None if caller is None else caller.e164 or caller.raw.strip().casefold()
+    """What two events must agree on. A withheld or blank caller id names nobody, so a number that comes later is news."""
+    if caller is None or caller.kind in (CallerKind.WITHHELD, CallerKind.EMPTY):
+        return None
+    return caller.e164 or caller.raw.strip().casefold()
+
+
+def _better(known: Caller | None, news: Caller | None) -> Caller | None:
+    """A number outranks everything else; among the rest the first telling stays."""
+    if known is None or (known.e164 is None and news is not None and news.e164 is not None):
+        return news
+    return known
 
 
 def _differs(known: str | None, news: str | None) -> bool:
@@ -180,8 +190,10 @@ def merge(known: Call, news: Call) -> Call:
         **told
         | {
             "account": known.account,
+            "caller": _better(known.caller, news.caller),
+            "caller": _fuller(known.caller, news.caller),
             "status": news.status if raise_status else known.status,
-            "raw_status": news.raw_status if raise_status or known.raw_status is None else known.raw_status,
+            "raw_status": _raw_status(known, news),
             "started_at": _least(known.started_at, news.started_at),
             "answered_at": _least(known.answered_at, news.answered_at),
             "ended_at": _most(known.ended_at, news.ended_at),
@@ -192,6 +204,19 @@ def merge(known: Call, news: Call) -> Call:
             "legs": _by_id(known.legs, news.legs, _merge_leg),
         },
     )
+
+
+def _fuller(known: Caller | None, news: Caller | None) -> Caller | None:
+    """A blank caller id gives way to any other: a phone system may learn the number only after its first event."""
+    is_blank = known is None or known.kind is CallerKind.EMPTY
+    return news if is_blank and news is not None else known
+
+
+def _raw_status(known: Call, news: Call) -> str | None:
+    """The word for the status that wins, never the word for another one."""
+    if news.status is known.status:
+        return known.raw_status or news.raw_status
+    return max(known, news, key=lambda call: _RANK[call.status]).raw_status
 
 
 def _least(a: _Ordered | None, b: _Ordered | None) -> _Ordered | None:

@@ -77,7 +77,7 @@ def _tls(url: str) -> dict[str, Any]:
     """Options for `rediss://`, unless the URL brings its own.
 
     Heroku's certificates are self-signed and change without notice, so a client cannot verify them
-    (https://devcenter.heroku.com/articles/connecting-heroku-redis). Another host can be held to account in the URL:
+    (https://devcenter.heroku.com/articles/heroku-redis). Another host can be held to account in the URL:
     `rediss://…?ssl_cert_reqs=required&ssl_ca_certs=/path/to/ca.pem`.
     """
     parts = urlsplit(url)

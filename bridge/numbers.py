@@ -116,8 +116,12 @@ def canonical(e164: str) -> str:
 
 
 def same_line(text: str | None, e164: str, *, region: str | None) -> bool:
-    """Whether `text`, as a CRM shows it (any formatting, an extension, another spelling), is the line `e164`. Never raises."""
-    held = identify((text or "").strip(), region=region).e164
+    """Whether `text`, as a CRM shows it (any formatting, an extension, another spelling), is the line `e164`. Never raises.
+
+    National spellings are read in `region`; None reads them in the country of `e164` itself, which is right for contacts that the CRM
+    has already found by that number.
+    """
+    held = identify((text or "").strip(), region=region or _region_of(e164)).e164
     return held is not None and held in spellings(e164)
 
 
@@ -239,6 +243,14 @@ def _parse(text: str, region: str | None) -> str | None:
 
 def _format(number: phonenumbers.PhoneNumber) -> str:
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+
+
+def _region_of(e164: str) -> str | None:
+    try:
+        region = phonenumbers.region_code_for_country_code(phonenumbers.parse(e164).country_code or 0)
+    except phonenumbers.NumberParseException:
+        return None
+    return region if region in phonenumbers.SUPPORTED_REGIONS else None
 
 
 def _is_valid(e164: str) -> bool:

@@ -178,12 +178,15 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        faults: list[str] = []
         if min(self.done_days, self.attention_days) < self.failed_job_days:
-            raise ValueError("FAILED_JOB_DAYS must not exceed DONE_DAYS or ATTENTION_DAYS: RQ would remember a call that the ledger forgot")
+            faults.append("FAILED_JOB_DAYS must not exceed DONE_DAYS or ATTENTION_DAYS: RQ would remember a call that the ledger forgot")
         if self.attempt_lease_s < self.request_timeout_s + 1:
-            raise ValueError("ATTEMPT_LEASE_S must exceed GHL_CONNECT_TIMEOUT_S + GHL_READ_TIMEOUT_S by a second or more")
+            faults.append("ATTEMPT_LEASE_S must exceed GHL_CONNECT_TIMEOUT_S + GHL_READ_TIMEOUT_S by a second or more")
         if self.anonymous is Anonymous.NOTE_ONLY and not self.anonymous_contact_id:
-            raise ValueError("ANONYMOUS=note_only needs ANONYMOUS_CONTACT_ID: the contact that collects those notes")
+            faults.append("ANONYMOUS=note_only needs ANONYMOUS_CONTACT_ID: the contact that collects those notes")
+        if faults:
+            raise ValueError("\n".join(faults))
         return self
 
 
@@ -202,7 +205,8 @@ def load(environment: Mapping[str, str], specs: Iterable[ProviderSetting] = ()) 
     try:
         settings = Settings(**values)
     except ValidationError as error:
-        faults = [_fault(dict(item)) for item in error.errors(include_input=False, include_url=False)] + faults
+        items = error.errors(include_input=False, include_url=False)
+        faults = [line for item in items for line in _fault(dict(item)).splitlines()] + faults
         raise WrongSettings(faults) from None
     if faults:
         raise WrongSettings(faults)

@@ -42,7 +42,10 @@ def need(entry: Entry, now: float, settings: Settings) -> Need:
     caller = entry.facts.caller
     if caller is None:
         deadline = entry.accepted_at + CALLER_WAIT_S
-        return READY if now >= deadline else Need(wait_until=deadline, waiting_for="no event has named the caller yet")
+        if now < deadline:
+            return Need(wait_until=deadline, waiting_for="no event has named the caller yet")
+        # The call's own event came without a caller: nobody will name one. With recordings or other legs alone, somebody should have.
+        return Need(skipped=WHY_NO_LEAD[CallerKind.EMPTY]) if entry.facts.dialled else READY
     if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
         return Need(skipped=WHY_NO_LEAD[caller.kind])
     return READY
@@ -84,7 +87,7 @@ def _with_claim(work: Work, who: str, caller: Caller) -> None:
 
 def _find_or_create(work: Work, claim: Claim, caller: Caller) -> tuple[Contact, str]:
     if caller.e164 is None:
-        if claim.intent_age_s is not None:
+        if claim.intent_age_s is not None and not _is_answered(work, claim.intent_age_s):
             raise _ask("A contact for a caller without a number may have been created: there is no number to look it up by.")
         return _create(work, claim, Draft(None, UNKNOWN_NAME, work.settings.lead_source, work.settings.lead_tags))
     found = _look(work, claim, caller.e164)
@@ -122,13 +125,23 @@ def _settle(work: Work, claim: Claim, location: Location) -> None:
     if age is None:
         return
     look_again_later("create", age, work.settings.settle_schedule_s)
-    if location.allows_duplicates and claim.intent_age_s is not None and work.settings.uncertain_create is UncertainCreate.ASK:
+    asks = location.allows_duplicates and work.settings.uncertain_create is UncertainCreate.ASK
+    if asks and claim.intent_age_s is not None and not _is_answered(work, claim.intent_age_s):
         raise _ask("A contact may have been created for this caller, and the location allows duplicates.")
 
 
+def _is_answered(work: Work, intent_age_s: float) -> bool:
+    """Whether a person has looked since that create and put the call back. Without this every replay would ask the same again."""
+    answered_at = work.entry.answered_at
+    return answered_at is not None and work.now - intent_age_s < answered_at
+
+
 def _draft(work: Work, claim: Claim, caller: Caller) -> Draft:
-    """What the call really tells. After a lost create only the number: a field may have been what the CRM refused (422)."""
-    if claim.intents > 0:
+    """What the call really tells. After a lost create only the number: a field may have been what the CRM refused (422).
+
+    A create that is known to have changed nothing (429, no connection) is sent again whole.
+    """
+    if claim.intent_age_s is not None:
         return Draft(caller.e164)
     return Draft(caller.e164, work.entry.facts.caller_name, work.settings.lead_source, work.settings.lead_tags)
 

@@ -35,7 +35,7 @@ def render(facts: Call, *, zone: str | None, limit: int | None) -> str:
     lines = [line for line in _lines(facts, zone) if line]
     text = "\n".join(lines)
     if limit is not None and len(text) + 1 + len(key_line) > limit:
-        text = text[: limit - len(key_line) - len(CUT) - 2].rstrip() + "\n" + CUT
+        text = text[: max(0, limit - len(key_line) - len(CUT) - 2)].rstrip() + "\n" + CUT
     return f"{text}\n{key_line}"
 
 

@@ -195,6 +195,16 @@ def test_the_text_of_a_crm_is_recognised(text, number, region):
     assert same_line(text, number, region=region)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("(202) 555-0143", "+12025550143"), ("020 7946 0018", "+442079460018"), ("(555) 010-1234", "+15550101234")]
+)
+def test_without_a_region_national_text_is_read_in_the_caller_s_country(text, number):
+    assert same_line(text, number, region=None)
+    assert not same_line(text, number, region="FR")
+    assert not same_line(text, "nonsense", region=None)
+    assert not same_line(text, "+80012345678", region=None)  # a code that belongs to no country
+
+
 @pytest.mark.parametrize("text", [None, "", "+12025550144", "anonymous", "020 7946 0018", "Jane Doe", "+551133330123"])
 def test_another_line_is_not_recognised(text):
     assert not same_line(text, "+12025550143", region="US")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from flask import Flask
 
-from bridge.commands import doctor, worker
+from bridge.commands import bench, doctor, simulate, worker
 
 
 def register(app: Flask) -> None:
     """Add every command to the app. One line for each."""
     app.cli.add_command(worker.command)
     app.cli.add_command(doctor.command)
+    app.cli.add_command(simulate.command)
+    app.cli.add_command(bench.command)

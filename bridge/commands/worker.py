@@ -18,6 +18,7 @@ from bridge.connections import await_redis, worker_connection
 from bridge.crm.base import Crm
 from bridge.errors import StepFailed
 from bridge.parts import Parts
+from bridge.settings import DAY_S
 from bridge.work.supervisor import Child, supervise
 from bridge.work.sweep import horse_died, needs_attention
 from bridge.work.worker import run_worker
@@ -64,7 +65,8 @@ def _sweep(parts: Parts) -> None:
     ours = _fresh(parts)
     await_redis(ours.connection)
     sweeper = ours.sweeper
-    sweeper.chores = (partial(refresh_location, ours.crm),)
+    trim = partial(ours.store.trim, ignored_s=ours.settings.ignored_days * DAY_S)
+    sweeper.chores = (partial(refresh_location, ours.crm), trim)
     sweeper.run(stopping.wait)
 
 

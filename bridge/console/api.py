@@ -9,6 +9,7 @@ import base64
 import binascii
 import hmac
 import json
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -124,6 +125,9 @@ def _read_cursor(text: str) -> tuple[float, str] | None:
         return None
     try:
         at, call_key = json.loads(base64.urlsafe_b64decode(text.encode()))
-        return float(at), str(call_key)
+        after = float(at), str(call_key)
     except (binascii.Error, TypeError, UnicodeError) as error:
         raise ValueError(text) from error
+    if not math.isfinite(after[0]):
+        raise ValueError(text)
+    return after

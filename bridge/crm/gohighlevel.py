@@ -7,7 +7,7 @@ version 2021-07-28; where they are silent, the issue (#N) in that repository tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from bridge.crm.location_cache import LocationCache
 from bridge.crm.outcomes import Kind, Request, Response, Success, another_phone, judge, unreadable
 from bridge.crm.pacing import Pacing
 from bridge.errors import StepFailed
+from bridge.numbers import same_line
 
 _SEARCH_PAGE = 100  # contacts that share one number; the API takes up to 500
 
@@ -126,11 +127,12 @@ class GoHighLevel:
         told = {"phone": draft.phone, "name": draft.name, "source": draft.source, "tags": list(draft.tags)}
         # What the call does not tell is left out: an explicit null or "" may blank a field.
         body: dict[str, object] = {"locationId": self._location_id} | {name: value for name, value in told.items() if value}
-        return self._created(_CREATE, self._call(_CREATE, body=body), draft.phone)
+        return self._created(_CREATE, self._call(_CREATE, body=body), draft.phone, is_new=True)
 
     def upsert_contact(self, phone: str) -> Contact:
         body = {"locationId": self._location_id, "phone": phone}
-        return self._created(_UPSERT, self._call(_UPSERT, body=body), phone)
+        answer = self._call(_UPSERT, body=body)
+        return self._created(_UPSERT, answer, phone, is_new=answer.data.get("new") is True)
 
     def add_tags(self, contact_id: str, tags: tuple[str, ...]) -> None:
         self._call(_ADD_TAGS, contact_id=contact_id, body={"tags": list(tags)})
@@ -174,13 +176,13 @@ class GoHighLevel:
             raise verdict
         return verdict
 
-    def _created(self, endpoint: _Endpoint, answer: Success, phone: str | None) -> Contact:
+    def _created(self, endpoint: _Endpoint, answer: Success, phone: str | None, *, is_new: bool) -> Contact:
         if answer.existing_id:
             return Contact(answer.existing_id, trace_id=answer.trace_id)
         contact = self._contact(endpoint, answer, answer.data.get("contact"))
         if phone and contact.phone and not any(_same_phone(phone, other) for other in (contact.phone, *contact.additional_phones)):
             raise another_phone(endpoint.request, answer.trace_id)
-        return contact
+        return replace(contact, created=is_new)
 
     def _contact(self, endpoint: _Endpoint, answer: Success, data: object) -> Contact:
         contact_id = _text(data.get("id")) if isinstance(data, dict) else None
@@ -222,6 +224,6 @@ def _phones(value: object) -> tuple[str, ...]:
 
 
 def _same_phone(sent: str, shown: str) -> bool:
-    """Whether the CRM shows the number that was sent, in whichever spelling: +12025550143, +1 202-555-0143, (202) 555-0143."""
+    """Whether the CRM shows the line that was sent, in whichever spelling: +12025550143, +1 202-555-0143, (202) 555-0143."""
     same = {phonenumbers.MatchType.EXACT_MATCH, phonenumbers.MatchType.NSN_MATCH}
-    return phonenumbers.is_number_match(sent, shown) in same
+    return same_line(shown, sent, region=None) or phonenumbers.is_number_match(sent, shown) in same

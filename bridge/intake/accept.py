@@ -34,8 +34,13 @@ class Event:
 
     @property
     def fingerprint(self) -> str:
-        """Tells a repeat from later news: the same words under the same delivery id."""
-        text = "\0".join((self.call.provider, self.what, self.content, self.delivery_id or ""))
+        """Tells a repeat from later news: the same words.
+
+        What a caller presses may be the same twice, so there the delivery id tells as well. Elsewhere it does not: it is a header that no
+        signature covers, and whoever replays a request could make it look new each time.
+        """
+        delivery = (self.delivery_id or "") if self.call.inputs else ""
+        text = "\0".join((self.call.provider, self.what, self.content, delivery))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -49,17 +54,18 @@ class Acceptor:
 
     def accept(self, event: Event) -> Taken:
         """Returns what the event was to the ledger. When it returns, the call is stored. Raises redis.RedisError."""
-        taken: list[Taken] = []
+        taken: list[tuple[Taken, bool]] = []
 
         def decide(old: Entry | None, moment: Moment) -> Change | None:
             what, entry = self._take(old, event, moment)
-            taken[:] = [what]
+            taken[:] = [(what, entry is not old)]
             return None if entry is old else self._change(what, old, entry, event, moment.now)
 
         self._store.change(event.call.key, decide)
-        if taken[0] is Taken.REPEAT:
+        what, is_written = taken[0]
+        if not is_written:
             self._store.count_repeat(event.call.key, event.fingerprint)
-        return taken[0]
+        return what
 
     def _take(self, old: Entry | None, event: Event, moment: Moment) -> tuple[Taken, Entry]:
         seen = Seen(event.fingerprint, event.what, moment.now, event.source)

@@ -39,9 +39,11 @@ class Receiver:
     acceptor: Acceptor
     store: Store
     spool: Spool
+    flush_after_s: float = 5.0
 
     def __post_init__(self) -> None:
         self._refusals: collections.Counter[str] = collections.Counter()
+        self._flush: threading.Timer | None = None
         self._lock = threading.Lock()
         self._rest_until = 0.0
 
@@ -50,8 +52,7 @@ class Receiver:
         try:
             sender = _verify(provider, request)
         except Refused as refused:
-            with self._lock:
-                self._refusals[f"refused.{provider.name}:{refused.reason}"] += 1
+            self._count_refusal(f"refused.{provider.name}:{refused.reason}")
             fact(log, "webhook refused", provider=provider.name, reason=refused.reason, hint=str(refused))
             return Answer(refused.status, "application/json", json.dumps({"error": str(refused)}).encode())
         heard = _parse(provider, request, sender)
@@ -60,7 +61,7 @@ class Receiver:
         except Unstorable as unstorable:
             fact(log, "event could not be kept", level=logging.ERROR, provider=provider.name, error=unstorable)
             return Answer(503, "text/plain", b"The event could not be stored; send it again.\n", {"Retry-After": "5"})
-        return provider.answer(heard.kind)
+        return provider.answer(heard.kind, request)
 
     def take_spooled(self, item: Spooled) -> None:
         """Bring one event from the spool into the ledger. Raises redis.RedisError while Redis cannot be reached, and then it stays."""
@@ -70,10 +71,19 @@ class Receiver:
         request = WebhookRequest(item.method, item.path, item.query, headers, item.body, public_url, item.received_at)
         self._store_event(request, _parse(provider, request, _verify(provider, request)), source="spool")
 
-    def flush_counts(self) -> None:
-        """Write the refusals counted since the last time. Kept in memory until then, so that a forged request costs no round trip."""
+    def _count_refusal(self, name: str) -> None:
+        """Kept in memory and written a little later, many at once: a forged request costs no round trip."""
         with self._lock:
-            counted, self._refusals = self._refusals, collections.Counter()
+            self._refusals[name] += 1
+            if self._flush is None:
+                self._flush = threading.Timer(self.flush_after_s, self.flush_counts)
+                self._flush.daemon = True
+                self._flush.start()
+
+    def flush_counts(self) -> None:
+        """Write the refusals counted since the last time."""
+        with self._lock:
+            counted, self._refusals, self._flush = self._refusals, collections.Counter(), None
         try:
             self.store.count_many(counted)
         except redis.RedisError:

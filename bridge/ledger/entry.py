@@ -115,6 +115,7 @@ class Entry:
     trouble: Trouble | None = None  # set while it needs attention
     unreported: bool = False  # parked by somebody other than the job: the job still has to raise it to RQ and Sentry
     closed_by: str | None = None
+    answered_at: float | None = None  # when a person answered an uncertain create by a replay: creates lost before that are settled
 
     @property
     def look_at(self) -> float | None:

@@ -52,7 +52,7 @@ def take(entry: Entry, news: Call, seen: Seen) -> tuple[Taken, Entry]:
 
 
 def _conflict(entry: Entry, news: Call, now: float) -> Entry:
-    """Keep both versions and stop. A running attempt is fenced off at its next write."""
+    """Keep both versions and stop. A running attempt is fenced off at its next write. A conflict already shown is not reported again."""
     trouble = Trouble(
         Cause.CONFLICT,
         "call.conflict",
@@ -62,6 +62,8 @@ def _conflict(entry: Entry, news: Call, now: float) -> Entry:
         now + DUE_IN_S,
     )
     kept = replace(entry, conflicts=(*entry.conflicts, news)[-CONFLICTS_KEPT:])
+    if entry.trouble is not None and entry.trouble.cause is Cause.CONFLICT:
+        return kept
     return park(kept, now, trouble, unreported=True)
 
 
@@ -171,7 +173,13 @@ def adopt(entry: Entry, contact_id: str, *, created: bool) -> Entry:
 def lose_contact(entry: Entry) -> Entry:
     """The contact is gone from the CRM (merged, deleted): every step starts over on whichever contact the caller has now."""
     return replace(
-        entry, contact_id=None, contact_created=False, lost_contact_id=entry.contact_id, steps={}, intents={}, notes_unknown=True
+        entry,
+        contact_id=None,
+        contact_created=False,
+        lost_contact_id=entry.contact_id or entry.lost_contact_id,  # written twice where the first answer was lost
+        steps={},
+        intents={},
+        notes_unknown=True,
     )
 
 
@@ -206,11 +214,14 @@ def put_back(entry: Entry, now: float, *, delay: float = 0.0) -> Entry:
     return replace(move(died, State.ACCEPTED), next_try_at=now + delay, waiting_for="worker.died")
 
 
-def park(entry: Entry, now: float, trouble: Trouble, *, unreported: bool = False) -> Entry:
+def park(
+    entry: Entry, now: float, trouble: Trouble, *, unreported: bool = False, step: str | None = None, trace_id: str | None = None
+) -> Entry:
     """Needs attention. With `unreported` the store puts the job once more, which raises the failure to RQ and Sentry."""
-    ended = _ended(entry, now, outcome="parked", cause=trouble.word, message=trouble.message) if entry.state is State.RUNNING else entry
+    if entry.state is State.RUNNING:
+        entry = _ended(entry, now, outcome="parked", step=step, cause=trouble.word, message=trouble.message, trace_id=trace_id)
     return replace(
-        move(ended, State.NEEDS_ATTENTION),
+        move(entry, State.NEEDS_ATTENTION),
         trouble=trouble,
         unreported=unreported,
         queued_at=now if unreported else None,
@@ -226,8 +237,22 @@ def reported(entry: Entry) -> Entry:
 
 
 def replay(entry: Entry, now: float) -> Entry:
-    """A person puts the call back: a fresh budget, and the steps not done start over."""
-    return queue(replace(entry, trouble=None, unreported=False, spent=0, deaths=0), now)
+    """A person puts the call back: a fresh budget, and the steps not done start over.
+
+    Where the call asked whether a contact was created, the replay is the answer: there is none, one may be created.
+    """
+    asked = entry.trouble is not None and entry.trouble.cause is Cause.UNCERTAIN
+    fresh = replace(
+        entry,
+        trouble=None,
+        unreported=False,
+        spent=0,
+        deaths=0,
+        reason=None,
+        closed_by=None,
+        answered_at=now if asked else entry.answered_at,
+    )
+    return queue(fresh, now)
 
 
 def close(entry: Entry, *, reason: str, by: str) -> Entry:

@@ -21,7 +21,31 @@ from bridge.ledger.entry import Entry, State
 
 _CODEC: TypeAdapter[Entry] = TypeAdapter(Entry)
 _TRIES = 100
-DAY_S = 86_400
+_TRIM_BATCH = 500
+
+# KEYS[1] how often each event of a call came again   KEYS[2] the call's entry   ARGV[1] fingerprint
+# The counter lives as long as its entry, and not at all without one.
+_COUNT_REPEAT = """
+local life = redis.call('PTTL', KEYS[2])
+if life == -2 then return end
+redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+if life > 0 then redis.call('PEXPIRE', KEYS[1], life) else redis.call('PERSIST', KEYS[1]) end
+"""
+
+# KEYS[1], KEYS[2] indices of closed and of all calls   ARGV[1] latest score   ARGV[2] offset   ARGV[3] limit   ARGV[4] prefix of entries
+# Returns how many rows were looked at and how many of them had lost their entry and are gone.
+_TRIM = """
+local rows = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[2], ARGV[3])
+local gone = 0
+for _, row in ipairs(rows) do
+  if redis.call('EXISTS', ARGV[4] .. row) == 0 then
+    redis.call('ZREM', KEYS[1], row)
+    redis.call('ZREM', KEYS[2], row)
+    gone = gone + 1
+  end
+end
+return {#rows, gone}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +127,7 @@ class Store:
     def count_repeat(self, call_key: str, fingerprint: str) -> None:
         """A repeat changes nothing but its counter."""
         with self.connection.pipeline() as pipe:
-            pipe.hincrby(keys.repeats(call_key), fingerprint, 1)
-            pipe.expire(keys.repeats(call_key), int(self._retention.done_s))
+            pipe.eval(_COUNT_REPEAT, 2, keys.repeats(call_key), keys.entry(call_key), fingerprint)
             pipe.hincrby(keys.COUNT, "events.repeat", 1)
             pipe.execute()
 
@@ -140,17 +163,39 @@ class Store:
     def page(self, state: State | None, *, after: tuple[float, str] | None, limit: int) -> list[Entry]:
         """Entries of a state, or of all, oldest first, after the (accepted_at, call key) of the last one seen."""
         index = keys.state_index(state) if state else keys.ALL
-        return self.get_many(self.page_keys(index, after=after, limit=limit))
+        found: list[Entry] = []
+        while len(found) < limit:
+            rows = self._rows(index, after=after, limit=limit)
+            found += self.get_many(call_key for _, call_key in rows)
+            if len(rows) < limit:
+                break
+            after = rows[-1]  # rows whose entry has expired are passed over, not taken for the end
+        return found[:limit]
 
-    def page_keys(self, index: str, *, after: tuple[float, str] | None, limit: int) -> list[str]:
-        """Members of an index by score, then by name; O(log n + limit) but for members that share the cursor's score."""
+    def trim(self, *, ignored_s: float) -> int:
+        """Drop index rows of entries that have expired, and ignored events older than `ignored_s`. Returns how many rows were dropped."""
+        now, offset, dropped = self.clock.now(), 0, 0
+        indices = keys.state_index(State.DONE), keys.ALL
+        while True:
+            latest = now - self._retention.done_s
+            answer = self.connection.eval(_TRIM, 2, *indices, str(latest), str(offset), str(_TRIM_BATCH), keys.entry(""))
+            looked, gone = cast("list[int]", answer)
+            offset, dropped = offset + looked - gone, dropped + gone
+            if looked < _TRIM_BATCH:
+                break
+        while (oldest := cast("bytes | None", self.connection.lindex(keys.IGNORED, -1))) and json.loads(oldest)["at"] < now - ignored_s:
+            self.connection.lrem(keys.IGNORED, -1, oldest.decode())
+        return dropped
+
+    def _rows(self, index: str, *, after: tuple[float, str] | None, limit: int) -> list[tuple[float, str]]:
+        """Rows of an index by score, then by name; O(log n + limit) but for those that share the cursor's score."""
         low = after[0] if after else "-inf"
-        found: list[str] = []
+        found: list[tuple[float, str]] = []
         offset = 0
         while len(found) < limit:
             answer = self.connection.zrange(index, low, "+inf", byscore=True, offset=offset, num=limit + 1, withscores=True)
             rows = cast("list[tuple[bytes, float]]", answer)
-            found += [name.decode() for name, score in rows if after is None or (score, name.decode()) > after]
+            found += [(score, name.decode()) for name, score in rows if after is None or (score, name.decode()) > after]
             offset += len(rows)
             if len(rows) <= limit:
                 break

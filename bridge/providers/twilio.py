@@ -121,17 +121,18 @@ class Twilio:
         if not call_id:
             return Ignored("no call id", kind)
         root_id = fields.told("ParentCallSid") or call_id
+        is_leg = root_id != call_id
         delivery_id = request.headers.get(DELIVERY, "").strip() or None
         call = Call(
             provider=self.name,
             account=sender.account,
             root_id=root_id,
-            inputs=_inputs(fields, request.what, delivery_id),
+            inputs=() if is_leg else _inputs(fields, request.what, delivery_id),  # on a leg somebody else presses: the agent
             recordings=_recordings(fields),
             transcripts=_transcripts(fields),
-            legs=_legs(fields, call_id if root_id != call_id else None),
+            legs=_legs(fields, call_id if is_leg else None),
         )
-        if root_id == call_id:
+        if not is_leg:
             call = self._with_facts_of_root(call, fields)
         if call.direction is Direction.OUTBOUND:
             return Ignored("outbound call", kind)
@@ -141,8 +142,10 @@ class Twilio:
         """TwiML while a caller waits for it. text/plain would be read aloud, and no content type is error 11200."""
         if kind is not Kind.VOICE:
             return Answer(204)
-        next_url, entered = (None, {}) if request is None else (_next_url(request), _entered(_Fields.of(request)))
-        return Answer(200, "text/xml; charset=utf-8", self._twiml.to(next_url, entered))
+        fields = _Fields.of(request) if request else _Fields(())
+        is_leg = fields.told("ParentCallSid") not in {None, fields.told("CallSid")}
+        next_url = _next_url(request) if request else None
+        return Answer(200, "text/xml; charset=utf-8", self._twiml.to(next_url, _entered(fields), is_leg=is_leg))
 
     def _keys(self, key_id: str | None, account_sid: str | None) -> list[tuple[str, str]]:
         """The accounts and secrets that may have signed. A token proves only requests that name its own account, or none (Studio)."""

@@ -22,6 +22,8 @@ NEXT_URL = ProviderSetting(
 FILE = ProviderSetting("TWILIO_TWIML_FILE", "File with the TwiML that a call begins with, instead of TWILIO_NEXT_URL.")
 
 _SAY = b"<Response><Say>Thank you for calling. We have noted your call and will get back to you soon.</Say></Response>"
+# To whom a <Dial> rang, before the two are connected: nothing to hear lets them talk, a sentence for callers would puzzle an agent.
+_NOTHING = b"<Response/>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Answers:
     further: bytes
     public_url: str
 
-    def to(self, next_url: str | None, entered: Mapping[str, str]) -> bytes:
+    def to(self, next_url: str | None, entered: Mapping[str, str], *, is_leg: bool = False) -> bytes:
         """The answer to one request; `entered` is what came with it (Digits, SpeechResult, …).
 
         `next_url` is the `next` parameter of the webhook's own URL, which the signature covers: the IVR names there where its caller goes
@@ -41,6 +43,8 @@ class Answers:
         if next_url and _is_elsewhere(next_url, self.public_url):
             joint = "&" if urlsplit(next_url).query else "?"
             return _redirect(next_url + (joint + urlencode(entered) if entered else ""))
+        if is_leg:
+            return _NOTHING
         return self.further if entered else self.first
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import requests
 
@@ -210,12 +210,6 @@ def new_ids(delivery: Delivery, rng: random.Random) -> Delivery:
 
     url, body = (re.sub(r"\b(?:CA|RE|TR)[0-9a-f]{32}\b", swap, text) for text in (delivery.url, delivery.body.decode()))
     return replace(delivery, url=url, body=body.encode())
-
-
-def path_of(delivery: Delivery) -> tuple[str, str]:
-    """Path and query of a delivery, as sent."""
-    parts = urlsplit(delivery.url)
-    return parts.path, parts.query
 
 
 def new_secret(rng: random.Random) -> str:

@@ -88,16 +88,20 @@ _NAME_OWNERS = _words("caller called first last full contact display customer pe
 _COUNTED = _words("sequence line attempt page build version retry track part serial")
 # A last word that makes a sensitive name harmless: phone_number_id, TranscriptionStatus, caller_kind.
 _ABOUT = _words("id ids sid status count length kind type event confidence at s ms seconds ttl timeout expires policy class")
+# Names that their makers write without a break: callername, destinationnum.
+_RUN_TOGETHER = re.compile(r"(?:caller|callee|customer|contact|destination|first|last|full|display)(?:id)?(?P<what>name|num|phone)")
 
 
 @lru_cache(maxsize=4096)
 def _kind(name: str) -> _Kind:
     """What a key of this name holds, in any spelling: `CallerName`, `caller_name`, `X-Twilio-Signature`."""
     words = [word.lower() for word in _WORD.findall(name)]
-    if not words or (words[-1] in _ABOUT and len(words) > 1):
+    if not words or (words[-1] in _ABOUT and len(words) > 1 and words[-2:] != ["caller", "id"]):
         return _Kind.OPEN
     if not _SECRET_WORDS.isdisjoint(words) or (words[-1] == "key" and not _KEY_OWNERS.isdisjoint(words)):
         return _Kind.SECRET
+    if together := _RUN_TOGETHER.search("".join(words)):
+        return _Kind.NAME if together["what"] == "name" else _Kind.NUMBER
     if words[-1] == "name" and (len(words) == 1 or not _NAME_OWNERS.isdisjoint(words)):
         return _Kind.NAME
     return _Kind.NUMBER if _names_a_number(name, words) else _Kind.OPEN
@@ -164,7 +168,8 @@ def _hide(value: str, kind: _Kind) -> str:
 _GAP = r"(?:[ \t).\-/+~\u00a0\u2009\u202f\u2010-\u2015]|\((?=\d{1,5}\)(?:[ .\-+]|%20){0,2}\d)|%2[089BDEFbdef]){0,4}+"
 # Also the plus as it stands in a form, in the JSON of .NET, and in a Python repr of bytes.
 _PLUS = r"(?:\+|\uff0b|%2[Bb]|\\u002[Bb]|\\x2[Bb])"
-_START = r"(?:(?<![A-Za-z0-9…])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
+# Names and values stand together without a sign in what Twilio and Plivo sign: …From12025550143To12025550199.
+_START = r"(?:(?<![A-Za-z0-9…])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt])|(?<=From)|(?<=To))"
 _TIME = r"[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:\s?(?:Z|[+-]\d\d:?\d\d))?(?!\d)"
 _NUMBER = re.compile(
     rf"""(?x)
@@ -229,7 +234,8 @@ def _is_no_phone(match: re.Match[str]) -> bool:
 def _is_id(match: re.Match[str]) -> bool:
     """Too short, too long, or the start of a token with letters in it."""
     size, dials_abroad = len(match[0]), match[0].startswith(("00", "011"))
-    return size < 8 or size > (18 if dials_abroad else 15) or bool(_GLUED.match(match.string, match.end()))
+    glued = _GLUED.match(match.string, match.end()) and not match.string.endswith(("From", "To"), 0, match.start())
+    return size < 8 or size > (18 if dials_abroad else 15) or bool(glued)
 
 
 def _looks_measured(whole: str) -> bool:

@@ -10,7 +10,7 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import redis
@@ -154,7 +154,7 @@ def _run(needs: Needs, call_key: str, deadline: float) -> None:
         _work_off(needs, work)
     except Fenced as fenced:
         log.warning("attempt stopped: %s", fenced, extra={"attempt": entry.attempt})
-    except Exception as error:  # noqa: BLE001 - the one place that catches everything; what is terminal is raised again
+    except (Exception, ShutDownImminentException) as error:  # noqa: BLE001 - the one place that catches everything; what is terminal is raised again
         _settle(needs, work, error)
 
 
@@ -236,14 +236,16 @@ def _finish(needs: Needs, work: Work) -> bool:
     return after is not None and after.state is not State.RUNNING
 
 
-def _settle(needs: Needs, work: Work, error: Exception) -> None:
+def _settle(needs: Needs, work: Work, error: BaseException) -> None:
     """Write down what follows from `error`; raise it again where a person has to act."""
     failure = _as_failure(error)
     settings = needs.settings
     budget = Budget(settings.max_attempts, settings.retry_base_s, settings.retry_cap_s)
     parked: list[Trouble] = []
 
-    def decide(entry: Entry | None, moment: Moment) -> Change:
+    def decide(entry: Entry | None, moment: Moment) -> Change | None:
+        if parked and entry is not None and entry.trouble == parked[0]:
+            return None  # written already, and the answer was lost: as if fenced, nobody would hear of the failure
         ours, now = moves.held(entry, work.entry.attempt), moment.now
         decision = verdict(failure, spent=ours.spent, budget=budget, now=now, draw=needs.draw)
         message = mask(str(failure))
@@ -267,9 +269,10 @@ def _settle(needs: Needs, work: Work, error: Exception) -> None:
             )
             told = line(now, "attempt ended", outcome="again", next_try_at=after.next_try_at, **facts)
             return Change(after, (told,), counts=("again",))
-        parked[:] = [decision]
-        after = moves.park(ours, now, decision)
-        return Change(after, (line(now, "needs attention", hint=decision.hint, **facts),), counts=("parked",))
+        trouble = replace(decision, message=message)
+        parked[:] = [trouble]
+        after = moves.park(ours, now, trouble, step=work.step, trace_id=failure.trace_id)
+        return Change(after, (line(now, "needs attention", hint=trouble.hint, **facts),), counts=("parked",))
 
     try:
         needs.store.change(work.entry.call_key, decide)
@@ -285,7 +288,7 @@ def _settle(needs: Needs, work: Work, error: Exception) -> None:
     log.info("attempt will be made again", extra={"cause": failure.cause, "step": work.step})
 
 
-def _as_failure(error: Exception) -> StepFailed:
+def _as_failure(error: BaseException) -> StepFailed:
     """Every error as one of ours. One that we did not foresee is a bug of ours, which no retry can mend."""
     if isinstance(error, StepFailed):
         return error

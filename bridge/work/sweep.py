@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 PASS_EVERY_S = 0.5  # a due retry starts within 2 s of its time
 LEASE_S = 10.0
 BATCH = 200
+SHUTDOWN = "shutdown"  # how a worker names a run that it broke off because it was told to stop
 HOUSEKEEPING_EVERY_S = 3000.0  # the location's settings are cached for an hour: no call shall have to wait for them
 
 # KEYS[1] the lease   ARGV[1] who   ARGV[2] lease, milliseconds. Returns 1 where the lease is now theirs.
@@ -44,7 +45,7 @@ class Sweeper:
 
     connection: redis.Redis
     store: Store
-    chores: tuple[Callable[[], None], ...] = ()
+    chores: tuple[Callable[[], object], ...] = ()
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self, stop: Callable[[float], bool]) -> None:
@@ -109,11 +110,18 @@ def decide(entry: Entry | None, moment: Moment, presence: queues.Presence) -> Ch
 
 
 def horse_died(store: Store, call_key: str, how: str) -> None:
-    """A work horse ended without a word: the call is put back at once, not only when its lease has run out."""
+    """A work horse ended without a word: the call is put back at once, not only when its lease has run out.
+
+    One that was broken off by a `shutdown` is handed back at no cost: a release of the program is no fault of the call.
+    """
 
     def change(entry: Entry | None, moment: Moment) -> Change | None:
         if entry is None or entry.state is not State.RUNNING:
             return None
+        if how == SHUTDOWN:
+            message = "this worker is shutting down"
+            back = moves.wait(entry, moment.now, delay=0.0, spend=False, cause="worker.shutdown", message=message, step=None, trace_id=None)
+            return Change(back, (line(moment.now, "attempt ended", attempt=entry.attempt, outcome="again", cause="worker.shutdown"),))
         after = moves.put_back(entry, moment.now, delay=2.0**entry.deaths)
         told = line(moment.now, "worker died", attempt=entry.attempt, deaths=after.deaths, how=how)
         return Change(after, (told,), counts=("deaths",))

@@ -57,7 +57,7 @@ class CallWorker(HerokuWorker):
     processes must not share a socket. To read the workers of a Redis use `rq.Worker.all`, which needs none of this.
     """
 
-    # Heroku kills 30 s after SIGTERM (https://devcenter.heroku.com/articles/dyno-shutdown); the supervisor, after 25 s.
+    # Heroku kills 30 s after SIGTERM (https://devcenter.heroku.com/articles/dyno-shutdown-behavior); the supervisor, after 25 s.
     imminent_shutdown_delay = 18
     # Of the interrupted frame, no local variables: they may hold what a caller said.
     frame_properties = ["f_code", "f_lasti", "f_lineno"]  # noqa: RUF012 - RQ's own class attribute, read only

@@ -77,6 +77,16 @@ def test_create_sends_name_source_and_tags_where_given(crm, server):
     assert sent(server)[3] == {"locationId": "loc1", "name": "Ann", "source": "Phone call", "tags": ["a", "b"]}
 
 
+def test_contact_is_called_created_only_where_this_request_surely_made_it(crm, server):
+    answering(server, 201, {"contact": {"id": "c1"}})
+    assert crm.create_contact(Draft(PHONE)).created
+    answering(server, 400, {"message": "This location does not allow duplicated contacts.", "meta": {"contactId": "c9"}})
+    assert not crm.create_contact(Draft(PHONE)).created
+    for new, created in ((True, True), (False, False), (None, False)):
+        answering(server, 200, {"new": new, "contact": {"id": "c1"}})
+        assert crm.upsert_contact(PHONE).created is created
+
+
 def test_refused_duplicate_is_the_contact_that_is_there(crm, server):
     answering(server, 400, {"message": "This location does not allow duplicated contacts.", "meta": {"contactId": "c9"}, "traceId": "t"})
     assert crm.create_contact(Draft(PHONE)) == Contact("c9", trace_id="t")
@@ -86,6 +96,11 @@ def test_refused_duplicate_is_the_contact_that_is_there(crm, server):
 def test_create_accepts_the_number_in_any_spelling(crm, server, shown):
     answering(server, 201, {"contact": {"id": "c1", "phone": shown}})
     assert crm.create_contact(Draft(PHONE)).id == "c1"
+
+
+def test_create_accepts_the_other_spelling_of_a_line(crm, server):
+    answering(server, 201, {"contact": {"id": "c1", "phone": "+525512345678"}})
+    assert crm.create_contact(Draft("+5215512345678")).id == "c1"
 
 
 @pytest.mark.parametrize("create", [lambda crm: crm.create_contact(Draft(PHONE)), lambda crm: crm.upsert_contact(PHONE)])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bridge.errors import WrongSettings
 from bridge.providers import registry
+from bridge.sandbox.phone import SAMPLES
 from tests.providers.support import SECRET, SHARED_KEY, TOKEN, settings
+
+PAGES = Path(__file__).parents[2] / "docs" / "providers"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,19 @@ def test_names_and_settings_are_what_their_classes_say():
     names = [spec.name for spec in registry.SETTINGS]
     assert len(names) == len(set(names))
     assert all(spec.secret for spec in registry.SETTINGS if spec.switches_on)
+
+
+@pytest.mark.parametrize("name", list(registry.PROVIDERS))
+def test_a_provider_has_its_page_with_each_of_its_settings(name):
+    page = PAGES / f"{name}.md"
+    assert page.exists(), f"docs/providers/{name}.md is missing: docs/add-a-provider.md says what belongs there"
+    missing = [spec.name for spec in registry.adapter(name).settings if f"| `{spec.name}` |" not in page.read_text("utf-8")]
+    assert not missing, f"docs/providers/{name}.md has no row for {missing}"
+
+
+def test_every_page_and_every_folder_of_samples_has_its_provider():
+    assert {page.stem for page in PAGES.glob("*.md")} == set(registry.PROVIDERS)
+    assert {folder.name for folder in SAMPLES.iterdir() if folder.is_dir()} == set(registry.PROVIDERS)
 
 
 def test_importing_the_registry_imports_no_adapter():

@@ -314,6 +314,15 @@ def test_the_url_of_a_prompt_may_name_where_its_caller_goes_on():
     assert twilio().answer(Kind.NEWS, request).body == b""
 
 
+def test_an_agent_who_is_rung_hears_nothing_and_enters_nothing():
+    delivery = PHONE.post(
+        "whisper", {"CallSid": CHILD, "ParentCallSid": ROOT, "CallStatus": "in-progress", "Direction": "outbound-dial", "Digits": "1"}
+    )
+    heard = parse(delivery)
+    assert (heard.kind, heard.call.inputs) == (Kind.VOICE, ())
+    assert twilio().answer(heard.kind, received(delivery)).body == b"<Response/>"
+
+
 # ---- Who proves what
 
 

@@ -41,6 +41,7 @@ PAYLOADS = Path(__file__).parents[3] / "shared" / "payloads"
         "01112025550143",
         "call_12025550143.wav",
         "2025550143x99",
+        "StatusVerifiedFrom12025550143To12025550199.",
         "+12025550143ext99",
         "x%3D12025550143",
         r"line\n12025550143",
@@ -150,6 +151,9 @@ def test_secrets_are_masked(text, masked):
         ("ada.example+test@mail.example.org wrote", "***@*** wrote"),
         ("From=%2B12025550143&CallerName=Ada+Example&Digits=1234", "From=+…43&CallerName=***&Digits=***"),
         ("From=client%3Aalice&To=bob", "From=***&To=***"),
+        ("callerid_name=JANE+DOE&callernum=2025550143", "callerid_name=***&callernum=…43"),
+        ('{"callername":"JANE DOE","destinationnum":"x"}', '{"callername":"***","destinationnum":"***"}'),
+        ("CallerId=JANE+DOE&CallSid=CA1", "CallerId=***&CallSid=CA1"),
         ("FromCity=SPRINGFIELD&CallStatus=ringing", "FromCity=***&CallStatus=ringing"),
         ('{"phone": "+12025550143", "firstName": "Ada", "id": 7}', '{"phone": "+…43", "firstName": "***", "id": 7}'),
         ('{"name": "Ada \\"the\\" Example", "id": 7}', '{"name": "***", "id": 7}'),
@@ -314,8 +318,9 @@ def test_a_usual_line_costs_little():
 
 
 @pytest.mark.skipif(not PAYLOADS.is_dir(), reason="the captured webhooks in ../shared/payloads are not here")
-def test_captured_webhooks_hold_no_number_after_masking():
+def test_captured_webhooks_hold_no_caller_after_masking():
+    """Whole requests of every provider, with their signed texts: numbers of the samples end in 5550101234 and 5550109999."""
     for path in sorted(PAYLOADS.iterdir()):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        for found in re.findall(r"(?:\+|%2B)\d{7,15}", mask(text)):
-            pytest.fail(f"{path.name}: {found}")
+        masked = mask(path.read_text(encoding="utf-8", errors="replace"))
+        found = re.findall(r"(?:\+|%2B)\d{7,15}|55501[01]\d{4,5}|JANE.DOE", masked) if path.suffix != ".jwt" else []
+        assert not found, path.name

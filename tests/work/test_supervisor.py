@@ -101,7 +101,7 @@ def test_a_supervised_worker_finishes_its_job_when_the_supervisor_is_killed(conn
     supervisor = group.start("workers")
     group.await_log("Listening on")
     put("c-1", "wait")
-    _, horse = began(connection, group)
+    began(connection, group)
     worker, _ = descendants(supervisor.pid)
     group.others.append(worker)
     supervisor.kill()
@@ -117,9 +117,8 @@ def test_a_deploy_stops_everything_without_costing_a_job_its_attempt(connection,
     supervisor = group.start("workers")
     group.await_log("Listening on")
     put("c-1", "wait")
-    _, horse = began(connection, group)
-    worker, _ = descendants(supervisor.pid)
-    for pid in (supervisor.pid, worker, horse):
+    began(connection, group)
+    for pid in (supervisor.pid, *descendants(supervisor.pid)):
         os.kill(pid, signal.SIGTERM)
     group.await_log("Imminent shutdown")
     connection.rpush("go:c-1", 1)

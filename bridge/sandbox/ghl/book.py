@@ -97,13 +97,20 @@ class ContactBook:
             kept_tags = known.tags if tags is None else lowered(tags)
             return self._keep(replace(known, fields={**known.fields, **fields}, tags=kept_tags, updated_at=_now()))
 
-    def retire(self, contact_id: str, *, merged_into: str | None = None) -> StoredContact:
-        """Delete a contact, or merge it into another, which takes over its tags, its notes and, as additional ones, its phones."""
+    def retire(self, contact_id: str) -> StoredContact:
+        """Delete a contact. Raises KeyError where none of this id lives."""
         with self.lock:
-            gone = self._keep(replace(self._contacts[contact_id], gone=self._clock(), merged_into=merged_into))
-            if merged_into is not None:
-                self._take_over(gone, self._contacts[merged_into])
-            return gone
+            return self._keep(replace(self._living(contact_id), gone=self._clock()))
+
+    def merge(self, contact_id: str, into: str) -> StoredContact:
+        """Merge a contact into another, which takes over its tags, its notes and, as additional ones, its phones; return that other.
+
+        Raises KeyError where one of the two does not live.
+        """
+        with self.lock:
+            gone, master = self._living(contact_id), self._living(into)
+            self._keep(replace(gone, gone=self._clock(), merged_into=into))
+            return self._take_over(gone, master)
 
     def find(self, kind: str, value: str, *, lag_s: float = 0, additional: bool = False) -> StoredContact | None:
         """The oldest contact whose `kind` (phone or email) is `value`, as an index that lags by `lag_s` shows it."""
@@ -176,15 +183,20 @@ class ContactBook:
                     ids.append(contact.id)
         return contact
 
-    def _take_over(self, gone: StoredContact, master: StoredContact) -> None:
+    def _living(self, contact_id: str) -> StoredContact:
+        contact = self.get(contact_id)
+        if contact is None:
+            raise KeyError(contact_id)
+        return contact
+
+    def _take_over(self, gone: StoredContact, master: StoredContact) -> StoredContact:
         phones = [phone for phone in (gone.phone, *gone.additional_phones) if phone and phone != master.phone]
         additional = tuple(dict.fromkeys((*master.additional_phones, *phones)))
         fields = {**gone.fields, **{name: value for name, value in master.fields.items() if value}}
-        self._keep(
-            replace(master, fields=fields, tags=lowered((*master.tags, *gone.tags)), additional_phones=additional, updated_at=_now())
-        )
         for note in reversed(self.notes(gone.id)):
             self.keep_note(replace(note, contact_id=master.id))
+        tags = lowered((*master.tags, *gone.tags))
+        return self._keep(replace(master, fields=fields, tags=tags, additional_phones=additional, updated_at=_now()))
 
 
 def lowered(tags: tuple[str, ...]) -> tuple[str, ...]:

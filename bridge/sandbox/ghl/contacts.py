@@ -93,7 +93,8 @@ def upsert_contact(asked: Asked) -> Reply:
     if found:
         contact = _overwrite(asked, found, told)
     document = contact_document(contact, asked.world)
-    return answer(200, new=found is None, contact=document, effect=True, contact_id=contact.id)
+    effect = found is None or not _same(found.contact, contact)
+    return answer(200, new=found is None, contact=document, effect=effect, contact_id=contact.id)
 
 
 def _overwrite(asked: Asked, found: Match, told: dict[str, Any]) -> StoredContact:
@@ -121,12 +122,13 @@ def update_contact(asked: Asked) -> Reply:
         if found and found.contact.id != contact.id:
             raise Refusal(duplicate(found.contact.id, found.contact.name, found.field))
         changed = asked.book.change(contact.id, told, tags=_tags(asked))
-    return answer(200, **asked.done(), contact=contact_document(changed, asked.world), effect=True, contact_id=contact.id)
+    document = contact_document(changed, asked.world)
+    return answer(200, **asked.done(), contact=document, effect=not _same(contact, changed), contact_id=contact.id)
 
 
 def delete_contact(asked: Asked) -> Reply:
-    contact = asked.contact()
-    asked.book.retire(contact.id)
+    with asked.book.lock:
+        contact = asked.book.retire(asked.contact().id)
     return answer(200, **asked.done(), effect=True, contact_id=contact.id)
 
 
@@ -146,6 +148,10 @@ def _change_tags(asked: Asked, status: int, *, adding: bool) -> Reply:
         tags = (*contact.tags, *named) if adding else tuple(tag for tag in contact.tags if tag not in named)
         changed = asked.book.change(contact.id, {}, tags=tags)
     return answer(status, tags=list(changed.tags), effect=changed.tags != contact.tags, contact_id=contact.id)
+
+
+def _same(before: StoredContact, after: StoredContact) -> bool:
+    return (before.fields, before.tags) == (after.fields, after.tags)
 
 
 def _told(asked: Asked) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Control:
         """`/_control/<contacts|faults>/<id>[/merge]`. Raises LookupError for anything else."""
         engine = self._engine
         match request.method, *request.path.strip("/").split("/")[1:]:
-            case "DELETE", "contacts", contact_id if engine.book.get(contact_id):
+            case "DELETE", "contacts", contact_id:
                 return contact_row(engine.book.retire(contact_id))
             case "POST", "contacts", contact_id, "merge":
                 return contact_row(engine.merge(contact_id, body.get("into")))

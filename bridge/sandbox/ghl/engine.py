@@ -173,16 +173,13 @@ class Engine:
             if fault.then is Then.DELETE_CONTACT:
                 self.book.retire(contact_id)
             else:
-                self.merge(contact_id, fault.into if fault.into and self.book.get(fault.into) else None)
+                self.merge(contact_id, fault.into if fault.into != contact_id and self.book.get(fault.into or "") else None)
 
     def merge(self, contact_id: str, into: str | None = None) -> StoredContact:
         """Merge a contact into another one, or into a new one that takes its place. Returns the one that remains. Raises KeyError."""
         with self.book.lock:
             gone = self.book.get(contact_id)
-            master = self.book.get(into) if into else self.book.add({"phone": gone.phone} if gone and gone.phone else {})
-            if gone is None or master is None or gone.id == master.id:
-                raise KeyError(into if gone else contact_id)
-            self.book.retire(gone.id, merged_into=master.id)
-        remaining = self.book.get(master.id)
-        assert remaining is not None  # noqa: S101 - nobody else could retire it while the lock was held
-        return remaining
+            if gone is None or into == contact_id:
+                raise KeyError(contact_id)
+            master_id = into or self.book.add({"phone": gone.phone} if gone.phone else {}).id
+            return self.book.merge(gone.id, master_id)

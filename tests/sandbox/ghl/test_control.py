@@ -73,6 +73,23 @@ def test_contact_of_the_staff_is_made_merged_and_deleted_by_control(api, ghl):
     assert [contact.merged_into for contact in ghl.truth.contacts()] == [ben["id"], None]
 
 
+@pytest.mark.parametrize("into", ["nobody", None])
+def test_merge_that_cannot_be_leaves_everything_as_it_was(api, ghl, into):
+    contact_id = ghl.add_contact(phone=PHONE).id
+    merged = contact_id if into else "nobody"
+    assert api.control("POST", f"/_control/contacts/{merged}/merge", {"into": into or contact_id}).status_code == 404
+    assert [contact.alive for contact in ghl.truth.contacts()] == [True]
+
+
+def test_contact_is_not_merged_into_itself_nor_deleted_twice(ghl):
+    contact_id = ghl.add_contact(phone=PHONE).id
+    with pytest.raises(KeyError):
+        ghl.merge(contact_id, contact_id)
+    ghl.delete(contact_id)
+    with pytest.raises(KeyError):
+        ghl.delete(contact_id)
+
+
 def test_merged_contact_takes_its_notes_along(api, ghl):
     ann, ben = api.created(PHONE), api.created(OTHER_PHONE)
     api.note(ann, "key-1")
@@ -121,10 +138,13 @@ def test_truth_tells_what_one_caller_cost(api, ghl):
     assert endpoints == ["POST /contacts/", "POST /contacts/{contact_id}/notes", "POST /contacts/{contact_id}/notes"]
 
 
-def test_adding_tags_that_are_there_has_no_effect(api, ghl):
-    contact_id = api.created(tags=["vip"])
+def test_request_that_changes_nothing_has_no_effect(api, ghl):
+    contact_id = api.created(tags=["vip"], city="Reno")
     api.ask("POST", f"/contacts/{contact_id}/tags", {"tags": ["vip"]})
-    assert [one.effect for one in ghl.truth.requests()] == [True, False]
+    api.ask("PUT", f"/contacts/{contact_id}", {"city": "Reno"})
+    api.upsert()
+    api.upsert(city="Elko")
+    assert [one.effect for one in ghl.truth.requests()] == [True, False, False, False, True]
 
 
 def test_truth_over_http_tells_what_the_object_tells(api, ghl):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from http.client import HTTPConnection
+
 import pytest
-import requests
 
 from bridge.sandbox.ghl.limits import RateLimiter
 from bridge.sandbox.ghl.world import World
@@ -87,9 +88,14 @@ def test_path_without_its_trailing_slash_is_the_same(api):
     assert api.ask("POST", "/contacts", {"locationId": api.location}).status_code == 201
 
 
-def test_body_without_a_length_is_refused_with_411(api):
-    answer = requests.post(f"{api.stand_in.url}/contacts/", data=iter([b"{}"]), headers=api.headers, timeout=5)
-    assert answer.status_code == 411
+@pytest.mark.parametrize(("header", "status"), [(("Transfer-Encoding", "chunked"), 411), (("Content-Length", "1000001"), 413)])
+def test_body_without_a_length_or_beyond_a_megabyte_is_refused(ghl, header, status):
+    connection = HTTPConnection("127.0.0.1", ghl.port, timeout=5)
+    connection.putrequest("POST", "/contacts/")
+    connection.putheader(*header)
+    connection.endheaders()
+    assert connection.getresponse().status == status
+    connection.close()
 
 
 def test_every_answer_carries_the_rate_headers(api, ghl):

@@ -59,6 +59,17 @@ def test_stop_does_not_wait_for_held_answers_or_late_effects():
     api.session.close()
 
 
+def test_stop_ends_a_slow_drip():
+    stand_in = GhlStandIn().start()
+    api = Api(stand_in)
+    stand_in.add_fault("slow_drip", seconds=600)
+    answer = api.ask("GET", "/nowhere", stream=True)
+    stand_in.stop()
+    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+        answer.json()
+    api.session.close()
+
+
 def test_state_file_brings_contacts_and_notes_back(tmp_path):
     state = tmp_path / "var" / "ghl.json"
     with GhlStandIn(state_file=state, burst=MANY) as first:

@@ -1,0 +1,93 @@
+"""What is left to do for a call: something now, something later, or nothing and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.call import Caller, CallerKind, Status
+from bridge.ledger import moves
+from bridge.ledger.entry import Entry, Plan
+from bridge.settings import Settings
+from handlers import note_call, steps
+from handlers.find_or_create_lead import WHY_NO_LEAD
+from tests.support.builders import ANONYMOUS, NOW, make_call, make_entry, make_settings
+
+RINGING = make_call(status=Status.RINGING)
+
+
+def plan(entry: Entry, now: float = NOW, settings: Settings | None = None) -> Plan:
+    return steps.planner(settings or make_settings())(entry, now)
+
+
+def with_lead(**facts) -> Entry:
+    entry = make_entry(**facts)
+    return moves.record(moves.adopt(entry, "c1", created=True), "find_or_create_lead", NOW, version=1)
+
+
+def all_done(**facts) -> Entry:
+    entry = moves.record(with_lead(**facts), "tag_lead", NOW, version=1)
+    return moves.record(entry, "note_call", NOW, version=1, result={"note_id": "n1", "digest": note_call.digest(entry.facts)})
+
+
+def test_the_names_and_order_of_the_steps_never_change() -> None:
+    assert [step.name for step in steps.STEPS] == ["find_or_create_lead", "tag_lead", "note_call"]
+
+
+def test_a_new_call_needs_its_lead_before_anything_else() -> None:
+    assert plan(make_entry()) == Plan(ready=("find_or_create_lead",))
+    assert plan(make_entry(facts=RINGING)) == Plan(ready=("find_or_create_lead",)), "a lead does not wait for the end of its call"
+
+
+def test_with_a_lead_it_needs_tags_and_a_note() -> None:
+    assert plan(with_lead()) == Plan(ready=("tag_lead", "note_call"))
+
+
+def test_the_note_waits_for_the_end_of_the_call() -> None:
+    entry = moves.record(with_lead(facts=RINGING), "tag_lead", NOW, version=1)
+    waiting = plan(entry)
+    assert (waiting.ready, waiting.wait_until) == ((), NOW + 120)
+    assert plan(entry, NOW + 120).ready == ("note_call",), "or for two minutes without news"
+    assert plan(replace(entry, last_event_at=NOW + 50), NOW + 120).wait_until == NOW + 170
+
+
+def test_nothing_is_left_when_all_steps_are_done() -> None:
+    assert plan(all_done()) == Plan()
+
+
+def test_news_that_change_the_note_make_work_and_others_do_not() -> None:
+    entry = all_done()
+    assert plan(replace(entry, facts=make_call(duration_s=61))).ready == ("note_call",)
+    assert plan(replace(entry, facts=make_call(postcode="62701"))) == Plan()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CallerKind if kind is not CallerKind.PSTN])
+def test_a_caller_without_a_number_makes_no_lead_and_says_why(kind: CallerKind) -> None:
+    entry = make_entry(facts=make_call(caller=Caller("x", kind)))
+    assert plan(entry) == Plan(reason=WHY_NO_LEAD[kind])
+    assert plan(entry, settings=make_settings(ANONYMOUS="lead")).ready == ("find_or_create_lead",)
+
+
+def test_a_call_whose_caller_is_not_told_yet_waits_a_quarter_of_an_hour() -> None:
+    entry = make_entry(facts=make_call(caller=None))
+    assert plan(entry).wait_until == NOW + 900
+    assert plan(entry, NOW + 900).ready == ("find_or_create_lead",)
+
+
+def test_a_call_closed_by_a_person_needs_nothing() -> None:
+    entry = replace(make_entry(), closed_by="anna", reason="called back")
+    assert plan(entry) == Plan(reason="called back")
+
+
+def test_without_tags_in_the_settings_there_is_nothing_to_tag() -> None:
+    assert plan(with_lead(), settings=make_settings(LEAD_TAGS=",")).ready == ("note_call",)
+
+
+def test_the_contact_that_collects_notes_is_not_tagged() -> None:
+    settings = make_settings(ANONYMOUS="note_only", ANONYMOUS_CONTACT_ID="c1")
+    assert plan(with_lead(facts=make_call(caller=ANONYMOUS)), settings=settings).ready == ("note_call",)
+
+
+def test_a_lost_contact_starts_every_step_over() -> None:
+    assert plan(moves.lose_contact(all_done())) == Plan(ready=("find_or_create_lead",))
