@@ -163,10 +163,16 @@ def _identity(caller: Caller | None) -> str | None:
 
 
 def _better(known: Caller | None, news: Caller | None) -> Caller | None:
-    """A number outranks everything else; among the rest the first telling stays."""
-    if known is None or (known.e164 is None and news is not None and news.e164 is not None):
-        return news
-    return known
+    """A number outranks everything else, and anything a blank id; among equals the first telling stays."""
+    if known is None or news is None:
+        return known or news
+    return max(known, news, key=_worth)
+
+
+def _worth(caller: Caller) -> int:
+    if caller.e164 is not None:
+        return 2
+    return 0 if caller.kind is CallerKind.EMPTY else 1
 
 
 def _differs(known: str | None, news: str | None) -> bool:
@@ -191,7 +197,6 @@ def merge(known: Call, news: Call) -> Call:
         | {
             "account": known.account,
             "caller": _better(known.caller, news.caller),
-            "caller": _fuller(known.caller, news.caller),
             "status": news.status if raise_status else known.status,
             "raw_status": _raw_status(known, news),
             "started_at": _least(known.started_at, news.started_at),
@@ -204,12 +209,6 @@ def merge(known: Call, news: Call) -> Call:
             "legs": _by_id(known.legs, news.legs, _merge_leg),
         },
     )
-
-
-def _fuller(known: Caller | None, news: Caller | None) -> Caller | None:
-    """A blank caller id gives way to any other: a phone system may learn the number only after its first event."""
-    is_blank = known is None or known.kind is CallerKind.EMPTY
-    return news if is_blank and news is not None else known
 
 
 def _raw_status(known: Call, news: Call) -> str | None:

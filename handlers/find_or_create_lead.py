@@ -8,13 +8,16 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from bridge import numbers
 from bridge.call import Caller, CallerKind
 from bridge.crm.base import Contact, Draft, Location
+from bridge.crm.causes import HINTS, Cause
 from bridge.errors import Ask, Permanent, StepFailed, Uncertain
 from bridge.ledger import moves
 from bridge.ledger.claims import Claim
-from bridge.ledger.entry import Entry
+from bridge.ledger.entry import Attempt, Entry
 from bridge.ledger.trail import line
 from bridge.settings import Anonymous, Settings, UncertainCreate
 from bridge.work.attempt import Work
@@ -26,6 +29,8 @@ from handlers.tag_lead import are_there
 NAME = "find_or_create_lead"
 CALLER_WAIT_S = 900.0
 UNKNOWN_NAME = "Unknown caller"
+MAY_HAVE_CREATED = frozenset({Cause.UNPROCESSABLE, Cause.DUPLICATE_UNNAMED})  # refusals, and yet the contact may be there
+REFUSALS_ALLOWED = 2
 
 WHY_NO_LEAD = {
     CallerKind.WITHHELD: "the caller withheld the number",
@@ -125,9 +130,26 @@ def _settle(work: Work, claim: Claim, location: Location) -> None:
     if age is None:
         return
     look_again_later("create", age, work.settings.settle_schedule_s)
+    _stop_where_refused_again(work)
     asks = location.allows_duplicates and work.settings.uncertain_create is UncertainCreate.ASK
     if asks and claim.intent_age_s is not None and not _is_answered(work, claim.intent_age_s):
         raise _ask("A contact may have been created for this caller, and the location allows duplicates.")
+
+
+def _stop_where_refused_again(work: Work) -> None:
+    """Raise Permanent where two creates were refused and looking showed no contact: a third would be refused as well.
+
+    Such a refusal may have had its effect all the same, so it is no verdict by itself. The second create held the number alone.
+    """
+    refusals = [attempt for attempt in since_parked(work.entry) if attempt.cause in MAY_HAVE_CREATED]
+    if len(refusals) >= REFUSALS_ALLOWED:
+        cause = Cause(refusals[-1].cause or "")
+        raise Permanent(refusals[-1].message or "the CRM refused the contact", cause=cause, hint=HINTS[cause], trace_id=refusals[-1].trace_id)
+
+
+def since_parked(entry: Entry) -> list[Attempt]:
+    """The attempts since a person last put the call back."""
+    return list(takewhile(lambda attempt: attempt.outcome != "parked", reversed(entry.attempts)))[::-1]
 
 
 def _is_answered(work: Work, intent_age_s: float) -> bool:

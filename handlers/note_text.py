@@ -54,7 +54,8 @@ def extend(body: str, rendered: str) -> str:
 def inert(text: str) -> str:
     """Foreign text on one line: no control characters, no markup, no template braces."""
     flat = "".join(" " if unicodedata.category(char) in {"Cc", "Cf", "Zl", "Zp"} else char for char in text)
-    flat = flat.encode("utf-8", "replace").decode().replace("<", "\u2039").replace(">", "\u203a").replace("{{", "{ {").replace("}}", "} }")
+    flat = flat.encode("utf-8", "replace").decode().replace("<", "\u2039").replace(">", "\u203a")
+    flat = re.sub(r"\{(?=\{)|\}(?=\})", r"\g<0> ", flat)  # one by one: of three braces two would stay together
     return re.sub(r"\s+", " ", flat).strip()
 
 

@@ -7,6 +7,8 @@ from itertools import accumulate
 
 from bridge.errors import NotYet
 
+_EARLY_S = 0.001  # a look that comes this early is the look: floats would else ask for one more after no time at all
+
 
 def next_look(age_s: float, schedule_s: Sequence[float]) -> float | None:
     """Seconds until the next look, `age_s` after the write was last possibly under way; None once the last look has been made.
@@ -14,7 +16,7 @@ def next_look(age_s: float, schedule_s: Sequence[float]) -> float | None:
     The schedule is a list of pauses: (2, 5, 15, 60) looks after 2, 7, 22 and 82 seconds.
     """
     for moment in accumulate(schedule_s):
-        if age_s < moment:
+        if age_s < moment - _EARLY_S:
             return moment - age_s
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def events(draw) -> Call:
     """Events about one call that do not contradict each other."""
     lists = {name: tuple(draw(st.lists(part, max_size=3, unique_by=repr))) for name, part in PARTS.items()}
     times = {name: draw(INSTANTS) for name in ("started_at", "answered_at", "ended_at")}
-    caller = draw(st.sampled_from([None, CALLER, Caller("", CallerKind.EMPTY)]))
+    caller = draw(st.sampled_from([None, CALLER, ANONYMOUS, Caller("", CallerKind.EMPTY)]))
     status = draw(st.sampled_from(Status))
     call = make_call(caller=caller, status=status, raw_status=status.value, duration_s=draw(SMALL), **times, **lists)
     return merge(call, call)  # one part for each id, as an adapter makes it
@@ -94,11 +94,11 @@ def test_the_first_telling_of_a_plain_text_stays() -> None:
     assert (merged.caller_name, merged.city) == ("JANE", "SPRINGFIELD")
 
 
-def test_a_blank_caller_id_gives_way_to_the_number() -> None:
-    blank = make_call(caller=Caller("", CallerKind.EMPTY))
-    assert merge(blank, make_call()).caller == CALLER
-    assert merge(make_call(), blank).caller == CALLER
-    assert merge(blank, make_call(caller=None)).caller == blank.caller
+def test_the_caller_id_that_tells_most_stays() -> None:
+    ranked = [None, Caller("", CallerKind.EMPTY), ANONYMOUS, CALLER]
+    for less, more in combinations(ranked, 2):
+        assert merge(make_call(caller=less), make_call(caller=more)).caller == more
+        assert merge(make_call(caller=more), make_call(caller=less)).caller == more
 
 
 def test_the_same_key_pressed_twice_is_kept_twice() -> None:
@@ -119,6 +119,7 @@ def test_parts_told_twice_are_completed() -> None:
 
 
 OTHER = Caller("+15550105678", CallerKind.PSTN, "+15550105678")
+CLIENT = Caller("client:Alice", CallerKind.CLIENT)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,8 @@ OTHER = Caller("+15550105678", CallerKind.PSTN, "+15550105678")
         (make_call(caller=Caller("(555) 010-1234", CallerKind.PSTN, CALLER.e164)), False),
         (make_call(caller=Caller("", CallerKind.EMPTY)), False),
         (make_call(caller=OTHER), True),
-        (make_call(caller=ANONYMOUS), True),
+        (make_call(caller=ANONYMOUS), False),
+        (make_call(caller=CLIENT), True),
         (make_call(dialled="+15550108888"), True),
     ],
 )
@@ -138,8 +140,8 @@ def test_another_caller_or_dialled_number_is_a_contradiction(news: Call, wanted:
     assert contradicts(news, make_call()) is wanted
 
 
-def test_names_of_withheld_callers_are_compared_without_case() -> None:
-    assert not contradicts(make_call(caller=ANONYMOUS), make_call(caller=Caller(" Anonymous ", CallerKind.WITHHELD)))
+def test_names_of_soft_phones_are_compared_without_case() -> None:
+    assert not contradicts(make_call(caller=CLIENT), make_call(caller=Caller(" CLIENT:alice ", CallerKind.CLIENT)))
 
 
 # ---- The key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from bridge.commands import bench, doctor, simulate, worker
+from bridge.commands import backfill, bench, doctor, prove, simulate, worker
 
 
 def register(app: Flask) -> None:
@@ -13,3 +13,5 @@ def register(app: Flask) -> None:
     app.cli.add_command(doctor.command)
     app.cli.add_command(simulate.command)
     app.cli.add_command(bench.command)
+    app.cli.add_command(backfill.command)
+    app.cli.add_command(prove.command)

@@ -26,6 +26,7 @@ from bridge.sandbox.deployment import ROOT, Deployment
 from bridge.sandbox.story import Played, Scene, Story
 
 HOME = ROOT / "var" / "demo"
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 CHECK_SEED = 1  # the same callers each time, so that a failure can be repeated
 
 # Short pauses: who watches should not have to wait for the CRM's index, and the stand-in's does not lag.
@@ -41,11 +42,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # requests would look for a proxy, and on this machine none finds our servers.
     os.environ["NO_PROXY"] = ",".join(filter(None, [os.environ.get("NO_PROXY"), "127.0.0.1"]))
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _ENDS:
         signal.signal(number, _stop_once)
     try:
         return check() if options.check else show(options.data)
-    except RuntimeError as fault:  # a part did not start; the message holds the logs
+    except KeyboardInterrupt:
+        return 130  # a check that was broken off; the shells' number for it
+    except RuntimeError as fault:  # a part did not start: the message holds the logs
         sys.stderr.write(f"{fault}\n")
         if options.check:
             _say({"ok": False, "failed": [str(fault).splitlines()[0]]})
@@ -100,7 +103,7 @@ def _play(told: Story, scenes: Sequence[Scene], screen: Screen) -> tuple[list[Pl
 
 def _stop_once(_number: int, _frame: FrameType | None) -> None:
     """End by an exception, so that everything is stopped in order; a second signal must not break into that."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

@@ -40,7 +40,8 @@ class Event:
         signature covers, and whoever replays a request could make it look new each time.
         """
         delivery = (self.delivery_id or "") if self.call.inputs else ""
-        text = "\0".join((self.call.provider, self.what, self.content, delivery))
+        said = (self.call.provider, self.what, self.content, delivery)
+        text = "\0".join(said)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

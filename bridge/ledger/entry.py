@@ -114,6 +114,7 @@ class Entry:
     waiting_for: str | None = None
     trouble: Trouble | None = None  # set while it needs attention
     unreported: bool = False  # parked by somebody other than the job: the job still has to raise it to RQ and Sentry
+    reported_by: str | None = None  # the run that raised it, as in Attempt.worker; of two that try at once, one
     closed_by: str | None = None
     answered_at: float | None = None  # when a person answered an uncertain create by a replay: creates lost before that are settled
 

@@ -8,7 +8,12 @@
 | `cb:raw:<call key>` | list | the events as they came, JSON, the first RAW_EVENTS | as the entry |
 | `cb:repeats:<call key>` | hash | event fingerprint → how often it was delivered again | as the entry |
 | `cb:index:all` | zset | call keys by the time they were accepted | trimmed with the entries |
-| `cb:index:state:<state>` | zset | call keys by the time they were accepted | trimmed with the entries |
+| `cb:index:<name>:<value>` | zset | the same for one value of those that `rows` names (bridge/ledger/index.py) | trimmed with the entries |
+| `cb:index:state:<state>` | zset | one of them, which `/metrics` reads as well | trimmed with the entries |
+| `cb:index:attention` | zset | call keys that need attention, by the time until when somebody should have acted | while they do |
+| `cb:hours:<day>` | hash | `<hour>.<what>` → how many were accepted, became leads, failed; hours and days since the epoch | HOURS_LIFE_S |
+| `cb:replays` | string | when the next replay may start, so that a thousand of them leave room for live calls | until then |
+| `cb:login:*` | string | failed logins to the console, by address and by name (Flask-Limiter) | a quarter of an hour, an hour |
 | `cb:index:due` | zset | call keys by the time at which the sweeper has to look at them | while open |
 | `cb:claim:<location>:<digest>` | hash | who creates this contact, or which one it is (claims.py) | 400 days after its last use |
 | `cb:count` | hash | name → how often since the ledger was born | for ever |
@@ -25,13 +30,17 @@ import hashlib
 BORN = "cb:born"
 ALL = "cb:index:all"
 DUE = "cb:index:due"
+ATTENTION = "cb:index:attention"
 COUNT = "cb:count"
 IGNORED = "cb:ignored"
 SWEEPER = "cb:sweeper"
+REPLAYS = "cb:replays"
+LOGINS = "cb:login:"
 
 TRAIL_LINES = 300
 RAW_EVENTS = 32
 IGNORED_KEPT = 1000
+HOURS_LIFE_S = 100 * 86_400
 
 
 def entry(call_key: str) -> str:
@@ -55,10 +64,24 @@ def of_call(call_key: str) -> tuple[str, ...]:
     return entry(call_key), trail(call_key), raw(call_key), repeats(call_key)
 
 
+def index(name: str, value: str) -> str:
+    return f"cb:index:{name}:{value}"
+
+
 def state_index(state: str) -> str:
-    return f"cb:index:state:{state}"
+    return index("state", state)
+
+
+def hours(day: int) -> str:
+    """`day` counts from the epoch (UTC)."""
+    return f"cb:hours:{day}"
+
+
+def digest(number: str) -> str:
+    """In place of a number, so that none stands in the name of a key."""
+    return hashlib.sha256(number.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def claim(location_id: str, who: str) -> str:
     """`who` is the caller in E.164, or a call key where the caller has no identity. Digested, so that no number stands in a key."""
-    return f"cb:claim:{location_id}:{hashlib.sha256(who.encode()).hexdigest()[:32]}"
+    return f"cb:claim:{location_id}:{digest(who)}"

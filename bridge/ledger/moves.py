@@ -231,9 +231,9 @@ def park(
     )
 
 
-def reported(entry: Entry) -> Entry:
+def reported(entry: Entry, *, by: str | None = None) -> Entry:
     """The job is about to raise the failure of an entry that somebody else parked."""
-    return replace(entry, unreported=False, queued_at=None, check_at=None)
+    return replace(entry, unreported=False, reported_by=by, queued_at=None, check_at=None)
 
 
 def replay(entry: Entry, now: float) -> Entry:

@@ -16,12 +16,14 @@ from pydantic import TypeAdapter
 from redis.client import Pipeline
 
 from bridge.clock import Clock
-from bridge.ledger import keys, trail
+from bridge.ledger import index, keys, trail
 from bridge.ledger.entry import Entry, State
+from bridge.ledger.find import Finder, Place, Wanted
 
 _CODEC: TypeAdapter[Entry] = TypeAdapter(Entry)
 _TRIES = 100
 _TRIM_BATCH = 500
+_TRIM_AHEAD_S = 7200  # an entry is taken out whole while it can still be read: it alone knows its index rows
 
 # KEYS[1] how often each event of a call came again   KEYS[2] the call's entry   ARGV[1] fingerprint
 # The counter lives as long as its entry, and not at all without one.
@@ -116,7 +118,7 @@ class Store:
                 pipe.multi()
                 if not born:
                     pipe.set(keys.BORN, repr(now), nx=True)
-                self._write(pipe, old, change)
+                self._write(pipe, old, change, now)
                 try:
                     pipe.execute()
                 except redis.WatchError:
@@ -160,48 +162,91 @@ class Store:
         """A row without an entry."""
         self.connection.zrem(keys.DUE, call_key)
 
-    def page(self, state: State | None, *, after: tuple[float, str] | None, limit: int) -> list[Entry]:
+    def page(self, state: State | None, *, after: Place | None, limit: int) -> list[Entry]:
         """Entries of a state, or of all, oldest first, after the (accepted_at, call key) of the last one seen."""
-        index = keys.state_index(state) if state else keys.ALL
-        found: list[Entry] = []
-        while len(found) < limit:
-            rows = self._rows(index, after=after, limit=limit)
-            found += self.get_many(call_key for _, call_key in rows)
-            if len(rows) < limit:
-                break
-            after = rows[-1]  # rows whose entry has expired are passed over, not taken for the end
-        return found[:limit]
+        return list(self.find.page(Wanted(state=state), after=after, limit=limit).entries)
+
+    @property
+    def find(self) -> Finder:
+        """Pages by any combination of indices."""
+        return Finder(self.connection, self.get_many)
+
+    def raw(self, call_key: str) -> list[dict[str, Any]]:
+        """The events as they came, for those who may see them."""
+        return [json.loads(line) for line in self.connection.lrange(keys.raw(call_key), 0, -1)]
+
+    def repeats(self, call_key: str) -> dict[str, int]:
+        """Event fingerprint → how often it was delivered again."""
+        counted = cast("dict[bytes, bytes]", self.connection.hgetall(keys.repeats(call_key)))
+        return {name.decode(): int(times) for name, times in counted.items()}
+
+    def hours(self, first: int, last: int) -> dict[tuple[int, str], int]:
+        """The figures from hour `first` to hour `last` since the epoch, both included: (hour, what) → how many."""
+        days = range(first // 24, last // 24 + 1)
+        with self.connection.pipeline(transaction=False) as pipe:
+            for day in days:
+                pipe.hgetall(keys.hours(day))
+            answers = cast("list[dict[bytes, bytes]]", pipe.execute())
+        told = ((name.decode().partition("."), int(times)) for answer in answers for name, times in answer.items())
+        return {(int(hour), what): times for (hour, _, what), times in told if first <= int(hour) <= last}
 
     def trim(self, *, ignored_s: float) -> int:
-        """Drop index rows of entries that have expired, and ignored events older than `ignored_s`. Returns how many rows were dropped."""
-        now, offset, dropped = self.clock.now(), 0, 0
-        indices = keys.state_index(State.DONE), keys.ALL
-        while True:
-            latest = now - self._retention.done_s
-            answer = self.connection.eval(_TRIM, 2, *indices, str(latest), str(offset), str(_TRIM_BATCH), keys.entry(""))
-            looked, gone = cast("list[int]", answer)
-            offset, dropped = offset + looked - gone, dropped + gone
-            if looked < _TRIM_BATCH:
-                break
+        """Forget calls whose time is over, with all their index rows, and ignored events older than `ignored_s`.
+
+        Returns how many calls were dropped. Entries also expire by themselves, should this not have run for hours; their rows go then as
+        well, here or when a page meets them.
+        """
+        now, dropped = self.clock.now(), self._forget_expired() + self._forget_expiring()
         while (oldest := cast("bytes | None", self.connection.lindex(keys.IGNORED, -1))) and json.loads(oldest)["at"] < now - ignored_s:
             self.connection.lrem(keys.IGNORED, -1, oldest.decode())
         return dropped
 
-    def _rows(self, index: str, *, after: tuple[float, str] | None, limit: int) -> list[tuple[float, str]]:
-        """Rows of an index by score, then by name; O(log n + limit) but for those that share the cursor's score."""
-        low = after[0] if after else "-inf"
-        found: list[tuple[float, str]] = []
-        offset = 0
-        while len(found) < limit:
-            answer = self.connection.zrange(index, low, "+inf", byscore=True, offset=offset, num=limit + 1, withscores=True)
-            rows = cast("list[tuple[bytes, float]]", answer)
-            found += [(score, name.decode()) for name, score in rows if after is None or (score, name.decode()) > after]
-            offset += len(rows)
-            if len(rows) <= limit:
-                break
-        return found[:limit]
+    def _forget_expired(self) -> int:
+        offset, dropped = 0, 0
+        indices = keys.state_index(State.DONE), keys.ALL
+        while True:
+            latest = self.clock.now() - self._retention.done_s
+            answer = self.connection.eval(_TRIM, 2, *indices, str(latest), str(offset), str(_TRIM_BATCH), keys.entry(""))
+            looked, gone = cast("list[int]", answer)
+            offset, dropped = offset + looked - gone, dropped + gone
+            if looked < _TRIM_BATCH:
+                return dropped
 
-    def _write(self, pipe: Pipeline, old: Entry | None, change: Change) -> None:
+    def _forget_expiring(self) -> int:
+        """Take out calls that would expire before this runs again."""
+        wanted = Wanted(state=State.DONE, until=self.clock.now() - self._retention.done_s + _TRIM_AHEAD_S)
+        after: Place | None = None
+        dropped = 0
+        while True:
+            page = self.find.page(wanted, after=after, limit=_TRIM_BATCH)
+            with self.connection.pipeline(transaction=False) as pipe:
+                for entry in page.entries:
+                    pipe.ttl(keys.entry(entry.call_key))
+                lives = cast("list[int]", pipe.execute())
+            expiring = [entry for entry, life in zip(page.entries, lives, strict=True) if 0 <= life < _TRIM_AHEAD_S]
+            dropped += sum(self._forget(entry.call_key) for entry in expiring)
+            if page.after is None:
+                return dropped
+            after = page.after
+
+    def _forget(self, call_key: str) -> bool:
+        """Whether it is gone, rows and all; False where news has come for it meanwhile."""
+        with self.connection.pipeline() as pipe:
+            pipe.watch(keys.entry(call_key))  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+            entry = _decode(pipe.get(keys.entry(call_key)))
+            if entry is None or entry.state is not State.DONE:
+                return False
+            pipe.multi()
+            for name in index.rows(entry):
+                pipe.zrem(name, call_key)
+            pipe.delete(*keys.of_call(call_key))
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                return False
+            return True
+
+    def _write(self, pipe: Pipeline, old: Entry | None, change: Change, now: float) -> None:
         entry, call_key = change.entry, change.entry.call_key
         pipe.set(keys.entry(call_key), _CODEC.dump_json(entry, exclude_defaults=True))
         if change.told:
@@ -211,6 +256,7 @@ class Store:
             pipe.rpush(keys.raw(call_key), change.raw)
             pipe.ltrim(keys.raw(call_key), 0, keys.RAW_EVENTS - 1)
         _index(pipe, old, entry)
+        _count_hour(pipe, old, entry, now)
         for name in change.counts:
             pipe.hincrby(keys.COUNT, name, 1)
         self._set_life(pipe, old, entry)
@@ -229,17 +275,20 @@ class Store:
 
 
 def _index(pipe: Pipeline, old: Entry | None, entry: Entry) -> None:
-    if old is None or old.state is not entry.state:
-        if old is not None:
-            pipe.zrem(keys.state_index(old.state), entry.call_key)
-        pipe.zadd(keys.state_index(entry.state), {entry.call_key: entry.accepted_at})
-    if old is None:
-        pipe.zadd(keys.ALL, {entry.call_key: entry.accepted_at})
-    look_at = entry.look_at
-    if look_at is not None:
-        pipe.zadd(keys.DUE, {entry.call_key: look_at})
-    elif old is not None and old.look_at is not None:
-        pipe.zrem(keys.DUE, entry.call_key)
+    difference = index.difference(old, entry)
+    for name in difference.gone:
+        pipe.zrem(name, entry.call_key)
+    for name, score in difference.changed.items():
+        pipe.zadd(name, {entry.call_key: score})
+
+
+def _count_hour(pipe: Pipeline, old: Entry | None, entry: Entry, now: float) -> None:
+    hour = index.hour(now)
+    told = index.counted(old, entry)
+    for what in told:
+        pipe.hincrby(keys.hours(hour // 24), f"{hour}.{what}", 1)
+    if told:
+        pipe.expire(keys.hours(hour // 24), keys.HOURS_LIFE_S)
 
 
 def _decode(document: object) -> Entry | None:

@@ -99,6 +99,9 @@ class Provider(Protocol):
     def parse(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
         """What the event says. Unknown fields, statuses and types are values, never errors."""
 
+    def warnings(self) -> tuple[str, ...]:
+        """What works, but not as well as it could: a sentence each, for `doctor`, naming the setting to change."""
+
     def answer(self, kind: Kind, request: WebhookRequest | None = None) -> Answer:
         """What this provider wants to hear once the event is kept. It never depends on the CRM.
 

@@ -12,6 +12,18 @@ from bridge.settings import ProviderSetting, Settings
 PROVIDERS: Mapping[str, str] = {
     "twilio": "bridge.providers.twilio.Twilio",
     "generic": "bridge.providers.signed_json.SignedJson",
+    "telnyx": "bridge.providers.telnyx.Telnyx",
+    "plivo": "bridge.providers.plivo.Plivo",
+    "vonage": "bridge.providers.vonage.Vonage",
+    "signalwire": "bridge.providers.signalwire.SignalWire",
+    "callrail": "bridge.providers.callrail.CallRail",
+    "aircall": "bridge.providers.aircall.Aircall",
+    "asterisk": "bridge.providers.asterisk.Asterisk",
+    "bandwidth": "bridge.providers.bandwidth.Bandwidth",
+    "dialpad": "bridge.providers.dialpad.Dialpad",
+    "quo": "bridge.providers.quo.Quo",
+    "ringcentral": "bridge.providers.ringcentral.RingCentral",
+    "3cx": "bridge.providers.threecx.ThreeCx",
 }
 
 

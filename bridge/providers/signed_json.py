@@ -112,6 +112,9 @@ class SignedJson:
             return Ignored(f"{call.direction} call")
         return Heard(call, Kind.NEWS, delivery_id, reading.canonical(request.what, payload))
 
+    def warnings(self) -> tuple[str, ...]:
+        return ()
+
     def answer(self, kind: Kind, request: WebhookRequest | None = None) -> Answer:
         del kind, request
         return Answer(204)

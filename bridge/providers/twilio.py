@@ -98,6 +98,7 @@ class Twilio:
         self._shared_keys = _secrets(settings, SHARED_KEYS.name)
         self._shared_key_only = _yes(settings, SHARED_KEY_ONLY.name)
         self._twiml = twiml.of(settings)
+        self._has_ivr = any(settings.value(spec.name).strip() for spec in (twiml.NEXT_URL, twiml.FILE))
 
     def verify(self, request: WebhookRequest) -> Sender:
         """The account whose token signed: "" for TWILIO_AUTH_TOKEN and SharedKeys, the AccountSid for a subaccount's token."""
@@ -137,6 +138,10 @@ class Twilio:
         if call.direction is Direction.OUTBOUND:
             return Ignored("outbound call", kind)
         return Heard(call, kind, delivery_id, reading.canonical(request.what, fields.pairs))
+
+    def warnings(self) -> tuple[str, ...]:
+        """A voice URL needs call instructions of the owner's own; without them a caller hears one sentence and the line closes."""
+        return () if self._has_ivr else ("TWILIO_NEXT_URL is not set, nor TWILIO_TWIML_FILE: callers hear one sentence, no IVR.",)
 
     def answer(self, kind: Kind, request: WebhookRequest | None = None) -> Answer:
         """TwiML while a caller waits for it. text/plain would be read aloud, and no content type is error 11200."""

@@ -126,9 +126,9 @@ class Process:
 
     def ask_to_stop(self) -> None:
         """SIGTERM to the program alone, as a platform does."""
-        if self.is_running:
+        if self._popen is not None and self.is_running:
             self._left += self.family()
-            os.kill(self.pid, signal.SIGTERM)
+            self._popen.terminate()  # which, unlike os.kill, bears that it has ended since
 
     def stop(self, wait_s: float) -> None:
         """Ask it to stop, wait, and kill what is left after `wait_s` seconds. Nothing of it runs afterwards."""
@@ -151,8 +151,10 @@ class Process:
         self._popen.wait()
 
     def _bury(self) -> None:
-        """Wait for what the program left behind, which was told of its end; then kill it."""
-        _send(await_gone(self._left), signal.SIGKILL)
+        """End what the program left behind: it is asked first, since it may have work to hand back."""
+        left = alive(self._left)
+        _send(left, signal.SIGTERM)
+        _send(await_gone(left), signal.SIGKILL)
         self._left.clear()
 
 

@@ -27,7 +27,7 @@ DONE, NEEDS_ATTENTION = "done", "needs_attention"
 CHORES = {"GET /locations/{location_id}"}  # read once an hour, for no call in particular
 NEW_CALLER, KNOWN_CALLER, WITHHELD, FORGER = "new", "known", "withheld", "forger"
 MOST_REQUESTS = {NEW_CALLER: 3, KNOWN_CALLER: 2}
-SCENE_WITHIN_S = 20.0
+SCENE_WITHIN_S = 35.0  # a killed sweeper is missed after 10 s, and a job that went down with its worker is looked for after 10 more
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Figures:
 class Story:
     """Plays scenes. `rng` decides who rings; callers that the CRM knows from an earlier run are left alone."""
 
-    def __init__(self, deployment: Deployment, rng: random.Random, *, within_s: float = 45.0) -> None:
+    def __init__(self, deployment: Deployment, rng: random.Random, *, within_s: float = 50.0) -> None:
         self._deployment = deployment
         self._rng = rng
         self._ends_at = time.monotonic() + within_s

@@ -165,11 +165,12 @@ def _begin(needs: Needs, call_key: str) -> Entry | None:
     unreported: list[Trouble] = []
 
     def decide(entry: Entry | None, moment: Moment) -> Change | None:
+        unreported.clear()  # decided anew: another run may have reported it meanwhile, and one failure is one alert
         if entry is None or _is_ours(entry, worker):
             return None
-        if entry.state is State.NEEDS_ATTENTION and entry.unreported and entry.trouble:
-            unreported[:] = [entry.trouble]
-            return Change(moves.reported(entry))
+        if entry.state is State.NEEDS_ATTENTION and entry.trouble and (entry.unreported or entry.reported_by == worker):
+            unreported.append(entry.trouble)
+            return Change(moves.reported(entry, by=worker))
         if not moves.may_begin(entry, moment.now):
             return None
         begun = moves.begin(entry, moment.now, lease_s=lease_s, worker=worker)

@@ -11,10 +11,11 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import redis
 
-from bridge.ledger import keys, moves
+from bridge.ledger import by_hand, keys, moves
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.store import Change, Moment, Store
 from bridge.ledger.trail import line
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 PASS_EVERY_S = 0.5  # a due retry starts within 2 s of its time
 LEASE_S = 10.0
 BATCH = 200
+REPLAYS_QUEUED = 4  # jobs in the queue beyond which no replay is started: a live call waits for four jobs at most, about a second
+REPLAY_PAUSE_S = 5.0
 SHUTDOWN = "shutdown"  # how a worker names a run that it broke off because it was told to stop
 HOUSEKEEPING_EVERY_S = 3000.0  # the location's settings are cached for an hour: no call shall have to wait for them
 
@@ -88,14 +91,19 @@ class Sweeper:
         if not due:
             return 0
         presence = queues.presence(self.connection)
+        queued = len(presence.queued)
         for call_key in due:
-            if self.store.change(call_key, lambda entry, moment: decide(entry, moment, presence)) is None:
+            decided = partial(decide, presence=presence, has_room=queued < REPLAYS_QUEUED)
+            after = self.store.change(call_key, decided)
+            if after is None:
                 self.store.drop_due(call_key)
+            elif after.queued_at is not None and call_key not in presence.queued:
+                queued += 1
         return len(due)
 
 
-def decide(entry: Entry | None, moment: Moment, presence: queues.Presence) -> Change | None:
-    """What becomes of an entry that the sweeper looks at; None leaves it alone."""
+def decide(entry: Entry | None, moment: Moment, presence: queues.Presence, *, has_room: bool = True) -> Change | None:
+    """What becomes of an entry that the sweeper looks at; None leaves it alone. Without room replays wait, and nothing else does."""
     now = moment.now
     if entry is None or entry.look_at is None or entry.look_at > now:
         return None
@@ -103,7 +111,8 @@ def decide(entry: Entry | None, moment: Moment, presence: queues.Presence) -> Ch
         after = moves.put_back(entry, now)
         return Change(after, (line(now, "worker died", attempt=entry.attempt, deaths=after.deaths),), counts=("deaths",))
     if entry.queued_at is None:
-        return Change(moves.queue(entry, now))
+        waits = entry.waiting_for == by_hand.REPLAY and not has_room
+        return Change(by_hand.postpone(entry, now + REPLAY_PAUSE_S) if waits else moves.queue(entry, now))
     if entry.call_key in presence.queued or entry.call_key in presence.running:
         return Change(moves.check_later(entry, now))
     return Change(moves.queue_again(entry, now), (line(now, "job lost, put again"),), counts=("jobs_lost",))

@@ -12,7 +12,19 @@ SCHEDULE = (2.0, 5.0, 15.0, 60.0)
 
 @pytest.mark.parametrize(
     ("age", "pause"),
-    [(-13.0, 15.0), (0.0, 2.0), (1.5, 0.5), (2.0, 5.0), (6.9, 0.1), (7.0, 15.0), (22.0, 60.0), (81.0, 1.0), (82.0, None), (9e9, None)],
+    [
+        (-13.0, 15.0),
+        (0.0, 2.0),
+        (1.5, 0.5),
+        (2.0, 5.0),
+        (6.9, 0.1),
+        (7.0, 15.0),
+        (22.0, 60.0),
+        (81.0, 1.0),
+        (81.9999, None),
+        (82.0, None),
+        (9e9, None),
+    ],
 )
 def test_looks_come_after_2_7_22_and_82_seconds(age: float, pause: float | None) -> None:
     assert next_look(age, SCHEDULE) == (None if pause is None else pytest.approx(pause))

@@ -72,6 +72,11 @@ def test_a_caller_without_a_number_makes_no_lead_and_says_why(kind: CallerKind) 
 def test_a_call_whose_caller_is_not_told_yet_waits_a_quarter_of_an_hour() -> None:
     entry = make_entry(facts=make_call(caller=None))
     assert plan(entry).wait_until == NOW + 900
+    assert plan(entry, NOW + 900) == Plan(reason=WHY_NO_LEAD[CallerKind.EMPTY]), "its own event came, and nobody will name a caller"
+
+
+def test_a_call_of_which_only_parts_were_heard_becomes_a_question() -> None:
+    entry = make_entry(facts=make_call(caller=None, dialled=None))
     assert plan(entry, NOW + 900).ready == ("find_or_create_lead",)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
-from bridge.call import Caller, CallerKind, Recording, Status
+from bridge.call import Caller, CallerKind, Input, Recording, Status
 from bridge.intake.accept import LONGEST_CALL_S, Event, began_at
 from bridge.ledger import keys, moves
 from bridge.ledger.entry import Cause, State, Taken
@@ -199,9 +199,15 @@ def test_the_same_words_under_the_same_delivery_are_a_repeat() -> None:
     assert event(raw="one").fingerprint == event(raw="another", source="spool").fingerprint
 
 
-@pytest.mark.parametrize("change", [{"what": "voice"}, {"content": "y"}, {"delivery_id": "d1"}, {"call": make_call(provider="telnyx")}])
-def test_other_words_or_another_delivery_are_another_event(change: dict) -> None:
+@pytest.mark.parametrize("change", [{"what": "voice"}, {"content": "y"}, {"call": make_call(provider="telnyx")}])
+def test_other_words_are_another_event(change: dict) -> None:
     assert event(**change).fingerprint != event().fingerprint
+
+
+def test_a_new_delivery_is_another_event_only_where_a_caller_entered_something() -> None:
+    pressed = make_call(inputs=(Input("digits", "1", "menu"),))
+    assert event(call=pressed, delivery_id="d1").fingerprint != event(call=pressed, delivery_id="d2").fingerprint
+    assert event(delivery_id="d1").fingerprint == event(delivery_id="d2").fingerprint
 
 
 # ---- Calls older than the ledger

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -17,20 +16,12 @@ from bridge.errors import Refused
 from bridge.providers import registry, signatures
 from bridge.providers.base import Heard, Ignored, Kind, Provider, Sender, WebhookRequest
 from bridge.sandbox.phone import Delivery, GenericPhone, PhoneCall, TwilioPhone, new_call, sample, sample_names
+from tests.providers import carriers
+from tests.providers.case import Case
+from tests.providers.hosted_cases import HOSTED
 from tests.providers.support import NOW, OLD_SECRET, PUBLIC_URL, SECRET, SHARED_KEY, SHARED_KEY_ID, TOKEN, received, settings
 
 CALL = new_call(random.Random(7), caller="+15550101234")
-
-
-@dataclass(frozen=True)
-class Case:
-    environment: dict[str, str]
-    started: Callable[..., Delivery]
-    ended: Callable[..., Delivery]
-    raw: Callable[[bytes], Delivery]  # any body, properly signed
-    stranger: Callable[[], Delivery]  # signed with a secret that we do not know
-    rotated: Callable[[], Delivery] | None = None  # signed with a further secret that we know
-    has_time: bool = False
 
 
 def twilio_started(call: PhoneCall = CALL, **extra: str) -> Delivery:
@@ -84,6 +75,8 @@ CASES = {
         lambda: generic(OLD_SECRET).event("call.started", CALL),
         has_time=True,
     ),
+    **carriers.CASES,
+    **HOSTED,
 }
 
 
@@ -130,15 +123,16 @@ def test_it_has_samples_and_understands_each_of_them(provider, name):
 
 def test_a_signed_event_is_heard(provider, case):
     heard = hear(provider, case.started())
-    assert (heard.call.root_id, heard.call.caller.e164, heard.call.dialled) == (CALL.sid, "+15550101234", "+15550109999")
+    assert (heard.call.root_id, heard.call.caller.e164, heard.call.dialled) == (CALL.sid, "+15550101234", case.dialled)
     assert heard.call.status is Status.RINGING
 
 
 def test_a_missing_signature_is_401(provider, case):
     delivery = case.started()
-    bare = {key: value for key, value in delivery.headers.items() if "signature" not in key.lower()}
+    headers = {key: value for key, value in delivery.headers.items() if not any(part in key.lower() for part in case.proof)}
+    bare = case.without_proof(delivery) if case.without_proof else replace(delivery, headers=headers)
     with pytest.raises(Refused) as refusal:
-        provider.verify(received(replace(delivery, headers=bare)))
+        provider.verify(received(bare))
     assert refusal.value.status == 401
 
 
@@ -156,10 +150,16 @@ def test_a_refusal_holds_neither_secrets_nor_numbers(provider, case):
     assert not any(hidden in text for hidden in (TOKEN, SECRET, "555010", CALL.sid))
 
 
-def test_a_changed_body_is_refused(provider, case):
+def test_a_changed_body_is_refused_or_the_warnings_say_why_not(provider, case):
     delivery = case.started()
+    if not case.covers_body:
+        assert any("signs nothing" in warning for warning in provider.warnings())
+        return
+    changed, middle = delivery.body.replace(b"5550101234", b"5550106666"), len(delivery.body) // 2
+    if changed == delivery.body:  # encoded
+        changed = changed[:middle] + bytes([changed[middle] ^ 1]) + changed[middle + 1 :]
     with pytest.raises(Refused):
-        provider.verify(received(replace(delivery, body=delivery.body.replace(b"5550101234", b"5550106666"))))
+        provider.verify(received(replace(delivery, body=changed)))
 
 
 def test_a_second_secret_proves_as_well(provider, case):
@@ -190,7 +190,7 @@ def test_the_end_before_the_beginning_makes_the_same_call(provider, case):
     ringing, ended = hear(provider, case.started()).call, hear(provider, case.ended()).call
     assert ringing.key == ended.key
     assert merge(ended, ringing).status is merge(ringing, ended).status is Status.COMPLETED
-    assert merge(ended, ringing).duration_s == 94
+    assert merge(ended, ringing).duration_s == case.duration_s
 
 
 def test_another_caller_under_the_same_id_is_a_contradiction(provider, case):
@@ -214,9 +214,9 @@ def test_an_unknown_status_is_a_value(provider, case):
     assert (heard.call.status, heard.call.raw_status) == (Status.UNKNOWN, "foo-new-status")
 
 
-@pytest.mark.parametrize("word", ["COMPLETED", "No-Answer", "answered", "CANCELED"])
-def test_a_known_status_is_known_in_any_case(provider, case, word):
-    assert hear(provider, case.ended(status=word)).call.status is not Status.UNKNOWN
+def test_a_known_status_is_known_in_any_case(provider, case):
+    for word in case.words:
+        assert hear(provider, case.ended(status=word)).call.status is not Status.UNKNOWN, word
 
 
 def test_unknown_fields_hurt_nothing(provider, case):
@@ -226,6 +226,10 @@ def test_unknown_fields_hurt_nothing(provider, case):
 
 @pytest.mark.parametrize("body", [b"", b"\xe9", b"\x00", b"[]", b"null", b'{"data":[]}', b"{" * 100_000, b"&&=&", b"%", b"%zz=%"])
 def test_a_signed_body_without_a_call_is_ignored_with_a_reason(provider, case, body):
+    if case.raw is None:
+        with pytest.raises(Refused):
+            provider.verify(received(replace(case.started(), body=body)))
+        return
     request = received(case.raw(body))
     outcome = provider.parse(request, provider.verify(request))
     assert isinstance(outcome, Ignored)
@@ -252,6 +256,8 @@ def test_the_answer_is_a_2xx_that_needs_nobody(provider):
 
 HEADER_NAMES = ["content-type", "x-twilio-signature", "x-twilio-webhooks-signature-settings", "i-twilio-idempotency-token"]
 HEADER_NAMES += ["webhook-id", "webhook-timestamp", "webhook-signature"]
+HEADER_NAMES += carriers.HEADERS
+HEADER_NAMES += ["authorization", "verification-token", "openphone-signature", "x-pbx-timestamp", "x-pbx-signature"]
 WORDS = st.text(max_size=60) | st.sampled_from(
     ["application/json", "application/x-www-form-urlencoded", "key=,algorithm=", f"key={SHARED_KEY_ID}"]
 )
@@ -268,11 +274,11 @@ REQUESTS = st.builds(
 )
 
 
-@pytest.mark.parametrize("one", list(CASES))
 @given(request=REQUESTS)
-def test_whatever_arrives_is_refused_and_nothing_else_is_raised(one, request):
-    with pytest.raises(Refused):
-        ADAPTERS[one].verify(request)
+def test_whatever_arrives_is_refused_and_nothing_else_is_raised(request):
+    for one in ADAPTERS.values():  # each request for all of them: making requests up is what takes time
+        with pytest.raises(Refused):
+            one.verify(request)
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
@@ -295,17 +301,18 @@ NAMES = [
     "direction",
 ]
 NAMES += ["CallDuration", "Timestamp", "parent_call_id", "ParentCallSid", "RecordingUrl", "channel", "account", "contactId"]
+NAMES += ["payload", "call_session_id", "event_type", "conversation_uuid", "dtmf", "call", "vars", "resource_id", "CallUUID"]
 OBJECTS = st.dictionaries(st.sampled_from(NAMES), ANYTHING)
 JSONS = st.builds(lambda data, whole: json.dumps({**whole, "data": data, "detail": data}).encode(), OBJECTS, OBJECTS)
 
 
-@pytest.mark.parametrize("one", list(CASES))
 @given(
     request=REQUESTS
     | st.builds(lambda body: WebhookRequest("POST", "/webhooks/x", "", {"content-type": "application/json"}, body, "", NOW), JSONS)
 )
-def test_parsing_never_raises_and_makes_storable_text(one, request):
-    outcome = ADAPTERS[one].parse(request, Sender())
-    if isinstance(outcome, Heard):
-        outcome.content.encode()
-        assert "\x00" not in outcome.content
+def test_parsing_never_raises_and_makes_storable_text(request):
+    for one in ADAPTERS.values():
+        outcome = one.parse(request, Sender())
+        if isinstance(outcome, Heard):
+            outcome.content.encode()
+            assert "\x00" not in outcome.content

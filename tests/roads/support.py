@@ -27,9 +27,11 @@ from bridge.work import queues
 OWNER = "ops-on-call"
 CALLER_NAME = "Zebulon Quartermaine"  # occurs nowhere else: an output that shows it is found out
 DIALLED = "+15550109999"
+AREAS = ("202", "303", "404", "512", "617")  # 555-0100 to 555-0199 in each are for fiction; the bench and the sandbox ring from +1 555 010
 SECRET_SETTINGS = ("GHL_TOKEN", "TWILIO_AUTH_TOKEN", "GENERIC_SECRET", "SECRET_KEY", "API_TOKEN")
 
-SETTINGS = {"WEB_CONCURRENCY": "2", "BRIDGE_OWNER": OWNER}  # two gunicorn processes behind one port
+# Two gunicorn processes behind one port. A call that is left open gets no note while the tests run.
+SETTINGS = {"WEB_CONCURRENCY": "2", "BRIDGE_OWNER": OWNER, "NOTE_WAIT_S": "3600"}
 # Times that a test can wait for.
 QUICK = {
     "GHL_CONNECT_TIMEOUT_S": "0.5",
@@ -52,7 +54,7 @@ class Road:
     connection: redis.Redis
     rng: random.Random = field(default_factory=lambda: random.Random(20261129))
     callers: list[str] = field(default_factory=lambda: [DIALLED])
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.phone = TwilioPhone(self.deployment.url, self.deployment.environment["TWILIO_AUTH_TOKEN"], self.rng)
@@ -68,8 +70,9 @@ class Road:
     # Ringing
 
     def new_caller(self) -> str:
-        """A number of the range for fiction that nobody has rung from yet."""
-        caller = f"+1555010{next(self.numbers)}"
+        """A number for fiction that nobody has rung from yet."""
+        number = next(self.numbers)
+        caller = f"+1{AREAS[number // 100]}55501{number % 100:02}"
         self.callers.append(caller)
         return caller
 
@@ -136,6 +139,10 @@ class Road:
         assert len(contacts) == 1, contacts
         assert [note["contact_id"] for note in self.notes(call)] == [contacts[0]["id"]]
 
+    def is_idle(self) -> bool:
+        """Whether every call is settled, or waits for its time."""
+        return all(one["state"] != "running" and (one["state"] != "accepted" or one["next_try_at"]) for one in self.bridge.calls())
+
     def failed_jobs(self) -> set[str]:
         registry = FailedJobRegistry(queue=queues.calls_queue(self.connection))
         return set(registry.get_job_ids(cleanup=False))
@@ -173,7 +180,7 @@ class Road:
 
     def outputs(self) -> dict[str, str]:
         """All that the deployment lets out to people and programs who may not see callers."""
-        pages = {path: self.page(path) for path in ("/metrics", "/readyz", "/healthz")}
+        pages = {path: self.page(path) for path in ("/metrics", "/readyz", "/healthz", "/console")}
         calls = list(self.bridge.calls())
         single = {f"/api/calls/{one['call_key']}": json.dumps(self.bridge.call(one["call_key"])) for one in calls}
         logs = {path.name: path.read_text(errors="replace") for path in (self.deployment.folder / "logs").glob("*.log")}

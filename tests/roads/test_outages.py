@@ -24,6 +24,11 @@ def ring(road, count):
     return calls
 
 
+def spooled(road):
+    """How often the web has said that it turns to the spool."""
+    return road.deployment.log("web-1").read_text().count("events go to the spool")
+
+
 def test_callers_hear_the_ivr_while_redis_is_gone_and_become_leads_when_it_is_back(rough_road):
     road = rough_road
     road.deployment.stop_part("redis")
@@ -39,11 +44,13 @@ def test_callers_hear_the_ivr_while_redis_is_gone_and_become_leads_when_it_is_ba
 
 def test_callers_hear_the_ivr_while_redis_hangs(rough_road):
     road = rough_road
+    told_before = spooled(road)
     road.deployment.send("redis", signal.SIGSTOP)
     try:
         calls = ring(road, 4)
     finally:
         road.deployment.send("redis", signal.SIGCONT)
+    assert spooled(road) > told_before
     road.play(road.ended(call) for call in calls)
     road.await_done(calls)
     for call in calls:

@@ -90,6 +90,7 @@ def test_program_that_does_not_exist_says_what_to_install(tmp_path):
     process = Process("part", ["no-such-program"], dict(os.environ), tmp_path, tmp_path / "part.log")
     process.start()
     await_log(process.log, "pip install -r requirements-demo.txt")
+    process.stop(5)
     with pytest.raises(RuntimeError, match="does not run"):
         _ = process.pid
 

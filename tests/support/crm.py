@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 from bridge.crm.base import Contact, Draft, Location, Note
 from bridge.errors import Gone, Uncertain
@@ -77,13 +78,13 @@ class FakeCrm:
         self._arrive("create_contact")
         self.drafts.append(draft)
         known = None if self.allows_duplicates or draft.phone is None else self._known(draft.phone)
-        contact = known or self.add(draft.phone, tags=draft.tags, created=True)
+        contact = known or replace(self.add(draft.phone, tags=draft.tags), created=True)
         return self._answer("create_contact", contact)
 
     def upsert_contact(self, phone: str) -> Contact:
         self._arrive("upsert_contact")
         known = None if self.index_lags else self._known(phone)
-        return self._answer("upsert_contact", known or self.add(phone, created=True))
+        return self._answer("upsert_contact", known or replace(self.add(phone), created=True))
 
     def add_tags(self, contact_id: str, tags: tuple[str, ...]) -> None:
         self._arrive("add_tags")

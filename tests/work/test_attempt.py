@@ -145,9 +145,7 @@ def test_a_call_that_goes_on_waits_for_its_end(house: House) -> None:
         (ShutDownImminentException("shutting down", {}), "worker.shutdown", 0, 0.0),
     ],
 )
-def test_what_can_be_mended_is_written_down_and_returns(
-    house: House, error: BaseException, cause: str, spent: int, delay: float
-) -> None:
+def test_what_can_be_mended_is_written_down_and_returns(house: House, error: BaseException, cause: str, spent: int, delay: float) -> None:
     with_steps(house, failing(error)).run()
     entry = house.entry()
     assert (entry.state, entry.spent, entry.next_try_at, entry.waiting_for) == (State.ACCEPTED, spent, NOW + delay, cause)
@@ -240,7 +238,7 @@ def test_a_call_that_died_three_times_is_reported_through_its_job(house: House) 
     with_steps(house, recording("x"))
     for _ in range(3):
         house.change(lambda entry, now: moves.begin(moves.queue(moves.move(entry, State.ACCEPTED), now), now, lease_s=30, worker="w"))
-        house.change(lambda entry, now: moves.put_back(entry, now))
+        house.change(moves.put_back)
     with pytest.raises(Permanent) as raised:
         house.run()
     assert raised.value.cause == "worker.died"

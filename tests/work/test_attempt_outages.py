@@ -81,10 +81,24 @@ def test_the_outages_reach_every_command_of_an_attempt(connection: redis.Redis, 
 
 
 @pytest.mark.parametrize("how", [BEFORE, AFTER])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_conflict_is_reported_once_even_where_an_answer_is_lost(connection: redis.Redis, redis_url: str, at: int, how: str) -> None:
+    house = House(connection)
+    house.accept(make_call())
+    house.accept(make_call(dialled="+15550100000"))
+    raised = [run_broken(house, redis_url, Cut(at, how))]
+    for _ in range(2):
+        try:
+            house.run()
+        except Permanent as error:
+            raised.append(error)
+    assert [error.cause for error in raised if isinstance(error, Permanent)] == ["call.conflict"]
+    assert not house.entry().unreported
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
 @pytest.mark.parametrize("at", range(1, 16))
-def test_a_terminal_failure_is_raised_even_where_an_answer_is_lost(
-    connection: redis.Redis, redis_url: str, at: int, how: str
-) -> None:
+def test_a_terminal_failure_is_raised_even_where_an_answer_is_lost(connection: redis.Redis, redis_url: str, at: int, how: str) -> None:
     house = House(connection)
     house.accept(make_call())
     house.crm.refuse("find_contact", *[Permanent("no access", cause="crm.403")] * 3)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import redis
 from redis.client import Pipeline
@@ -24,8 +24,37 @@ from bridge.sandbox.ghl.engine import Delivery, Engine
 from bridge.sandbox.ghl.faults import Spoil
 
 _READS = frozenset(
-    "GET MGET HGET HGETALL HMGET LRANGE LLEN LPOS EXISTS ZRANGE ZRANGEBYSCORE ZCARD ZSCORE SMEMBERS SISMEMBER TIME PING INFO TYPE TTL PTTL "
-    "WATCH UNWATCH SCRIPT HELLO CLIENT SELECT KEYS SCAN".split()
+    [
+        "GET",
+        "MGET",
+        "HGET",
+        "HGETALL",
+        "HMGET",
+        "LRANGE",
+        "LLEN",
+        "LPOS",
+        "EXISTS",
+        "ZRANGE",
+        "ZRANGEBYSCORE",
+        "ZCARD",
+        "ZSCORE",
+        "SMEMBERS",
+        "SISMEMBER",
+        "TIME",
+        "PING",
+        "INFO",
+        "TYPE",
+        "TTL",
+        "PTTL",
+        "WATCH",
+        "UNWATCH",
+        "SCRIPT",
+        "HELLO",
+        "CLIENT",
+        "SELECT",
+        "KEYS",
+        "SCAN",
+    ]
 )
 _PLUMBING = ("bridge/ledger/store.py", "bridge/ledger/claims.py", "bridge/work/queues.py", "bridge/crm/", "bridge/sandbox/", "bridge/clock")
 
@@ -82,7 +111,7 @@ class WatchedRedis(redis.Redis):
 
     @classmethod
     def watching(cls, url: str, points: Points) -> WatchedRedis:
-        client = cls.from_url(url)
+        client = cast("WatchedRedis", cls.from_url(url))
         client.points = points
         return client
 
@@ -135,10 +164,11 @@ def _who() -> str:
 class InProcessHttp:
     """The CRM's transport without a socket: each request goes straight to the stand-in's engine, and is a point."""
 
-    def __init__(self, engine: Engine, points: Points, timeouts: Timeouts) -> None:
+    def __init__(self, engine: Engine, points: Points, timeouts: Timeouts, on_loss: Callable[[Request], None]) -> None:
         self.timeouts = timeouts
         self._engine = engine
         self._points = points
+        self._on_loss = on_loss  # told of each request that was lost before it had an effect: the network may still hold it
 
     def send(
         self, method: str, path: str, *, kind: Kind, query: Mapping[str, str] | None = None, body: Mapping[str, object] | None = None
@@ -146,7 +176,10 @@ class InProcessHttp:
         del kind
         request = Request(method, path, query or {}, self._headers(), _encode(body))
         with self._points.effect(f"{_who()}: {method} {path.rsplit('/', 1)[-1] if method == 'GET' else _shape(path)}"):
-            return _outcome(self._engine.answer(request))
+            outcome = _outcome(self._engine.answer(request))
+            if isinstance(outcome, Broken) and not self._engine.truth.requests()[-1].effect:
+                self._on_loss(request)
+            return outcome
 
     def close(self) -> None:
         """Nothing is open."""

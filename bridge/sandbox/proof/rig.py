@@ -1,4 +1,4 @@
-"""The bridge and the CRM in one process, on a real Redis and a virtual clock: hours of pauses pass in milliseconds, and every effect is a point.
+"""The bridge and the CRM in one process, on a real Redis and a virtual clock: hours pass in milliseconds, and every effect is a point.
 
 Only what has no say in the outcome is left out: HTTP framing, RQ's own bookkeeping and the fork. `flask prove` runs those for real.
 """
@@ -24,6 +24,7 @@ from bridge.ledger import keys
 from bridge.ledger.claims import Claims
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.store import Retention, Store
+from bridge.sandbox.ghl.asked import Request
 from bridge.sandbox.ghl.book import ContactBook
 from bridge.sandbox.ghl.engine import Engine
 from bridge.sandbox.ghl.world import World
@@ -71,12 +72,14 @@ class Rig:
     planner: Callable[[Settings], Planner]
     steps: Sequence[Step]
     world: World
-    settings: Settings = field(default_factory=lambda: rig_settings())
+    settings: Settings = field(default_factory=lambda: rig_settings())  # noqa: PLW0108 - defined below
     points: Points = field(default_factory=Points)
     clock: VirtualClock = field(default_factory=VirtualClock)
     raised: list[tuple[str, StepFailed]] = field(default_factory=list)  # what reached RQ's failed registry
+    late_s: float = 0.0  # a request whose time ran out is applied this long afterwards; 0: never
 
     def __post_init__(self) -> None:
+        self.late: list[tuple[float, Request]] = []
         self.engine = Engine(self.world, book=ContactBook(self.clock.now))
         self.connection = redis.Redis.from_url(self.url)
         self.connection.flushdb()
@@ -130,6 +133,7 @@ class Rig:
             self.raised.append((call_key, error))
 
     def sweep(self) -> None:
+        self.apply_late()
         try:
             if self.process.sweeper.hold():
                 self.process.sweeper.sweep()
@@ -141,6 +145,19 @@ class Rig:
         self.connection.delete(keys.SWEEPER)  # its lease runs out by Redis's own clock, which no proof can hurry
         self.process.connection.close()
         self.process = self.boot()
+
+    def meanwhile(self, others: Callable[[], None]) -> None:
+        """Let other processes work while this one stands still, in the middle of whatever it does."""
+        mine, my_points = self.process, self.points
+        self.points = Points()
+        self.process = self.boot()
+        self.connection.delete(keys.SWEEPER)
+        try:
+            others()
+        finally:
+            self.process.connection.close()
+            self.process, self.points = mine, my_points
+            self.connection.delete(keys.SWEEPER)
 
     def rest(self, *, horse_reported: bool = True) -> None:
         """Let time pass until nothing is left to do. Raises AssertionError where that never comes."""
@@ -164,6 +181,17 @@ class Rig:
         self.process.connection.close()
         self.connection.close()
 
+    def _hold_back(self, request: Request) -> None:
+        if self.late_s:
+            self.late.append((self.clock.at + self.late_s, request))
+
+    def apply_late(self) -> None:
+        """Requests that the network held back reach the CRM now, if their time has come."""
+        due = [request for at, request in self.late if at <= self.clock.at]
+        self.late = [(at, request) for at, request in self.late if at > self.clock.at]
+        for request in due:
+            self.engine.answer(request)
+
     def _crm(self, connection: redis.Redis) -> GoHighLevel:
         timeouts = Timeouts(self.settings.ghl_connect_timeout_s, self.settings.ghl_read_timeout_s)
         pacing = Pacing(connection, burst=10**6, daily=10**9, sleep=self.clock.sleep)
@@ -175,7 +203,7 @@ class Rig:
             pacing=pacing,
             cache=LocationCache(connection),
         )
-        crm._http = cast("Http", InProcessHttp(self.engine, self.points, timeouts))  # noqa: SLF001 - the transport is the seam
+        crm._http = cast("Http", InProcessHttp(self.engine, self.points, timeouts, self._hold_back))  # noqa: SLF001 - the transport is the seam
         return crm
 
 

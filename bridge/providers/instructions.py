@@ -1,0 +1,103 @@
+"""What a caller hears while a phone system waits for XML or JSON: call instructions, made once at start from two settings.
+
+TeXML, cXML and Plivo's XML share <Response> and <Redirect>; a sentence is <Say> in the first two and <Speak> in Plivo's.
+https://developers.telnyx.com/docs/voice/programmable-voice/texml-translator · https://www.plivo.com/docs/voice/xml/redirect
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.sax.saxutils import escape
+
+from bridge.errors import WrongSettings
+from bridge.providers.twiml import Answers
+from bridge.settings import ProviderSetting, Settings
+
+SENTENCE = "Thank you for calling. We have noted your call and will get back to you soon."
+
+
+def next_url_setting(name: str, language: str) -> ProviderSetting:
+    return ProviderSetting(name, f"{language} URL of your IVR, where a call goes on once it is kept.")
+
+
+def file_setting(name: str, language: str, instead_of: ProviderSetting) -> ProviderSetting:
+    return ProviderSetting(name, f"File with the {language} that a call begins with, instead of {instead_of.name}.")
+
+
+def say(verb: str) -> bytes:
+    return f"<Response><{verb}>{SENTENCE}</{verb}></Response>".encode()
+
+
+def redirect(url: str) -> bytes:
+    return f'<Response><Redirect method="POST">{escape(url)}</Redirect></Response>'.encode()
+
+
+def xml_answers(settings: Settings, url: ProviderSetting, file: ProviderSetting, verb: str) -> Answers:
+    """What callers hear in XML: a redirect to the IVR, the file's content (once, at first), or a short polite sentence.
+
+    Raises WrongSettings as `chosen` does.
+    """
+    first = chosen(settings, url, file, redirect=redirect, is_usable=_is_response, default=say(verb))
+    further = first if settings.value(url.name).strip() else say(verb)  # the menu again after each input would never end
+    return Answers(first, further, settings.public_url)
+
+
+def chosen(
+    settings: Settings,
+    url: ProviderSetting,
+    file: ProviderSetting,
+    *,
+    redirect: Callable[[str], bytes],
+    is_usable: Callable[[bytes], bool],
+    default: bytes,
+) -> bytes:
+    """The first answer of a deployment.
+
+    Raises WrongSettings where both settings are set, the URL leads back to this bridge, or the file cannot be used.
+    """
+    next_url, path = settings.value(url.name).strip(), settings.value(file.name).strip()
+    if next_url and path:
+        raise WrongSettings([f"{url.name}, {file.name}: set one of them"])
+    if path:
+        return _content(Path(path), file.name, is_usable)
+    if not next_url:
+        return default
+    if not is_elsewhere(next_url, settings.public_url):
+        raise WrongSettings([f"{url.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
+    return redirect(next_url)
+
+
+def without_ivr(settings: Settings, url: ProviderSetting, file: ProviderSetting, whose: str) -> tuple[str, ...]:
+    """The warning of an adapter whose callers hear a sentence and nothing more."""
+    if any(settings.value(spec.name).strip() for spec in (url, file)):
+        return ()
+    return (f"{url.name} is not set, nor {file.name}: {whose} hear one sentence, no IVR.",)
+
+
+def is_elsewhere(url: str, public_url: str) -> bool:
+    """Whether a URL is one that calls can go on at: http(s), and no webhook of this bridge."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"https", "http"} and bool(parts.hostname) and not url.startswith(f"{public_url}/webhooks/")
+
+
+def _content(path: Path, name: str, is_usable: Callable[[bytes], bool]) -> bytes:
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise WrongSettings([f"{name}: cannot be read ({type(error).__name__})"]) from None
+    if not is_usable(content):
+        raise WrongSettings([f"{name}: holds no call instructions; see the page of the phone system"])
+    return content
+
+
+def _is_response(content: bytes) -> bool:
+    try:
+        return ET.fromstring(content).tag == "Response"  # noqa: S314 - the operator's own file, read once at start
+    except (ET.ParseError, ValueError):
+        return False

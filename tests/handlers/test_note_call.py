@@ -1,0 +1,191 @@
+"""One note per call: written once, kept up to date, and never doubled by a lost answer or a lost ledger."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import redis
+
+from bridge.call import Recording, Status
+from bridge.crm.base import Note
+from bridge.errors import Transient, Uncertain
+from bridge.ledger import keys
+from bridge.ledger.entry import State
+from handlers import note_call, tag_lead
+from handlers.note_call import digest
+from tests.support.builders import KEY, NOW, PHONE, make_call, make_entry
+from tests.support.house import House
+
+RECORDED = make_call(recordings=(Recording("RE1", "https://r.example.com/1", 12),))
+
+
+@pytest.fixture
+def house(connection: redis.Redis) -> House:
+    return House(connection)
+
+
+def notes(house: House) -> list[str]:
+    return [body for contact_id in house.crm.contacts for body in house.crm.bodies(contact_id)]
+
+
+def test_the_note_carries_the_call_key(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    (body,) = notes(house)
+    assert body.endswith(f"Callbridge call {KEY}")
+    assert house.entry().steps["note_call"].result["note_id"] == house.crm.notes["c1"][0].id
+
+
+def test_later_news_update_the_same_note(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    house.accept(RECORDED)
+    house.run()
+    (body,) = notes(house)
+    assert "https://r.example.com/1" in body
+    assert house.crm.requests[-1] == "update_note"
+    assert house.entry().steps["note_call"].result["digest"] == digest(RECORDED)
+
+
+def test_the_intent_is_written_before_the_note_is_sent(house: House) -> None:
+    seen: list[dict[str, float]] = []
+    house.crm.watch("add_note", lambda: seen.append(house.entry().intents))
+    house.accept(make_call())
+    house.run()
+    assert seen == [{"note_call": NOW}]
+    assert house.entry().intents == {}
+
+
+def test_a_note_whose_answer_was_lost_is_found_again(house: House) -> None:
+    house.crm.lose("add_note")
+    house.accept(make_call())
+    house.run()
+    assert house.entry().waiting_for == "crm.timeout"
+    house.run_again()
+    assert house.entry().state is State.DONE
+    assert house.crm.requests[-2:] == ["add_note", "list_notes"]
+    assert len(notes(house)) == 1
+
+
+def test_a_note_that_is_found_again_is_brought_up_to_date(house: House) -> None:
+    house.crm.lose("add_note")
+    house.accept(make_call())
+    house.run()
+    house.accept(RECORDED)
+    house.run_again()
+    (body,) = notes(house)
+    assert "https://r.example.com/1" in body
+
+
+def test_a_lost_note_is_sent_again_only_after_the_last_look(house: House) -> None:
+    house.crm.refuse("add_note", Uncertain("lost", cause="crm.timeout"))
+    house.accept(make_call())
+    house.run()
+    looks = 0
+    while house.entry().state is not State.DONE and looks < 9:
+        assert house.crm.requests.count("add_note") == 1
+        house.run_again()
+        looks += 1
+    assert house.clock.at - NOW == pytest.approx(82 + house.settings.request_timeout_s)
+    assert looks == 5
+    assert len(notes(house)) == 1
+
+
+def test_a_note_that_was_refused_for_now_is_sent_again_without_looking(house: House) -> None:
+    house.crm.refuse("add_note", Transient("busy", cause="crm.429"))
+    house.accept(make_call())
+    house.run()
+    assert house.entry().intents == {}
+    house.run_again()
+    assert "list_notes" not in house.crm.requests
+    assert len(notes(house)) == 1
+
+
+def test_a_note_that_staff_deleted_is_written_anew(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    house.crm.notes["c1"].clear()
+    house.accept(RECORDED)
+    house.run()
+    assert house.entry().state is State.DONE
+    assert len(notes(house)) == 1
+
+
+def test_two_calls_of_a_caller_have_two_notes(house: House) -> None:
+    for root_id in ("CA1", "CA11"):
+        call = make_call(root_id=root_id)
+        house.accept(call)
+        house.run(call.key)
+    assert sorted(body.splitlines()[-1] for body in notes(house)) == ["Callbridge call twilio-CA1", "Callbridge call twilio-CA11"]
+
+
+def test_a_call_without_an_end_gets_its_note_when_it_is_quiet(house: House) -> None:
+    house.accept(make_call(status=Status.IN_PROGRESS, raw_status="in-progress"))
+    house.run()
+    assert notes(house) == []
+    house.run_again()
+    (body,) = notes(house)
+    assert "no end was reported" in body
+
+
+# ---- A ledger that lost its memory
+
+
+def lose_ledger(house: House) -> None:
+    house.connection.flushall()
+    house.connection.set(keys.BORN, repr(house.clock.at - 600))
+
+
+def test_a_lost_ledger_doubles_no_note(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    lose_ledger(house)
+    house.accept(make_call(), source="backfill")
+    house.run()
+    assert len(notes(house)) == 1
+    assert len(house.crm.contacts) == 1
+    assert house.crm.requests[-1] == "list_notes"
+
+
+def test_a_note_from_before_the_loss_is_added_to_and_never_shortened(house: House) -> None:
+    house.accept(RECORDED)
+    house.run()
+    lose_ledger(house)
+    house.accept(make_call(duration_s=61), source="backfill")
+    house.run()
+    (body,) = notes(house)
+    assert "https://r.example.com/1" in body, "the new ledger knows of no recording, the note did"
+    assert "1 min 1 s" in body
+    house.accept(make_call(duration_s=61, forwarded_from="+15550100007"))
+    house.run()
+    (body,) = notes(house)
+    assert "https://r.example.com/1" in body
+    assert "Forwarded from: +15550100007" in body
+
+
+def test_a_contact_of_our_own_making_needs_no_look_at_its_notes(house: House) -> None:
+    lose_ledger(house)
+    house.accept(make_call(), source="backfill")
+    house.run()
+    assert "list_notes" not in house.crm.requests
+
+
+def test_a_new_contact_after_a_lost_one_is_looked_at_first(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    house.crm.delete("c1")
+    merged = house.crm.add(PHONE)
+    house.crm.notes[merged.id] = [Note("n9", f"Inbound call\nCallbridge call {KEY}")]
+    house.accept(RECORDED)
+    house.run()
+    assert house.entry().contact_id == merged.id
+    (body,) = notes(house)
+    assert "https://r.example.com/1" in body
+
+
+def test_a_step_without_a_contact_does_nothing(house: House) -> None:
+    work = SimpleNamespace(entry=make_entry(), crm=house.crm)
+    note_call.run(work)
+    tag_lead.run(work)
+    assert house.crm.requests == []

@@ -1,0 +1,66 @@
+"""The app as a whole: what it has, what it refuses to start with, and what it asks of Redis at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from app import create_app
+from bridge.errors import WrongSettings
+from tests.support.builders import ENVIRONMENT, make_settings
+
+
+@pytest.fixture
+def settings(redis_url: str, tmp_path: Path) -> dict[str, str]:
+    return {"REDIS_URL": redis_url, "SPOOL_PATH": str(tmp_path / "spool")}
+
+
+@pytest.fixture
+def app(settings: dict[str, str]) -> Iterator:
+    app = create_app(make_settings(**settings, API_TOKEN="api-token-made-up"))
+    yield app
+    app.extensions["callbridge"].connection.close()
+
+
+def rules(app) -> set[str]:
+    return {rule.rule for rule in app.url_map.iter_rules()}
+
+
+def test_the_outside_is_all_there(app) -> None:
+    wanted = {"/webhooks/<provider>", "/webhooks/<provider>/<path:what>", "/healthz", "/readyz", "/metrics"}
+    assert wanted | {"/api/calls", "/api/calls/<call_key>"} <= rules(app)
+    assert {"worker", "doctor"} <= set(app.cli.commands)
+
+
+def test_without_a_token_there_is_no_api(settings: dict[str, str]) -> None:
+    app = create_app(make_settings(**settings))
+    assert not any(rule.startswith("/api") for rule in rules(app))
+    assert app.test_client().get("/api/calls").status_code == 404
+
+
+def test_starting_asks_nothing_of_redis(tmp_path: Path) -> None:
+    app = create_app(make_settings(REDIS_URL=f"unix://{tmp_path}/none.sock", SPOOL_PATH=str(tmp_path / "spool")))
+    assert app.test_client().get("/healthz").status_code == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_workers_the_app_is_not_ready(app, connection: redis.Redis) -> None:
+    answer = app.test_client().get("/readyz")
+    assert answer.status_code == 503
+    assert [name for name, check in answer.get_json()["checks"].items() if not check["ok"]] == ["workers"]
+
+
+def test_an_environment_with_faults_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (ENVIRONMENT | {"PORT": "x", "WORKERS": "0"}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(WrongSettings) as wrong:
+        create_app()
+    assert sorted(fault.partition(":")[0] for fault in wrong.value.faults) == ["PORT", "WORKERS"]
+
+
+def test_a_provider_that_cannot_be_used_does_not_start(settings: dict[str, str]) -> None:
+    with pytest.raises(WrongSettings, match="GENERIC_SECRET"):
+        create_app(make_settings(**settings, GENERIC_SECRET="whsec_short"))
