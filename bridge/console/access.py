@@ -103,6 +103,12 @@ class Access:
     def _of_proxy(self, asked: Request) -> Account | None:
         return self.users.with_header(lambda name: asked.headers.get(name, ""))
 
+    def throttled(self, login: Callable[[], ResponseReturnValue]) -> Callable[[], ResponseReturnValue]:
+        """The login, with failed ones counted by address and by name: one address may try many names, and many addresses one name."""
+        by_address = self.limiter.limit(FAILED_LOGINS, methods=["POST"], deduct_when=is_failed_login)
+        by_name = self.limiter.limit(FAILED_LOGINS, key_func=_tried_name, methods=["POST"], deduct_when=is_failed_login)
+        return cast("Callable[[], ResponseReturnValue]", by_address(by_name(login)))
+
     def log_in(self, account: Account) -> None:
         session.clear()  # nothing of what was there before the login survives it
         session.permanent = True
@@ -153,6 +159,11 @@ def client_address() -> str:
     """The address that the nearest proxy saw. Anything before it in the header is the client's own word."""
     told = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
     return told or request.remote_addr or "unknown"
+
+
+def _tried_name() -> str:
+    """Digested: people type passwords into the wrong field."""
+    return "name:" + keys.digest(request.form.get("name", "").strip())
 
 
 def _limiter(app: Flask, connection: redis.Redis) -> Limiter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from flask import abort, flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -144,7 +145,7 @@ class Acting:
         entries, reason, by = [one.entry for one in survey.previews], request.form.get("reason", ""), me().name
         if action != "assign" and not reason.strip() and (action == "close" or not survey.clean):
             flash("Type a reason: it is kept with each call.", "warning")
-            return redirect(url_for("console.bulk", action=action, **arguments))
+            return redirect(f"{url_for('console.bulk', action=action)}?{urlencode(arguments)}")
         if action == "replay":
             done, left = self._desk.replay_all(survey, by=by, reason=reason)
             said = f"{present.count(done, 'call is', 'calls are')} put back, and start one by one."

@@ -15,13 +15,12 @@ from flask import abort, flash, redirect, render_template, request, send_from_di
 from flask.typing import ResponseReturnValue
 
 from bridge.console import filters, present, today
-from bridge.console.access import Access, guard, me, safe_next
+from bridge.console.access import Access, guard, safe_next
 from bridge.console.actions import Desk
 from bridge.console.users import Role
 from bridge.ledger import by_hand, keys
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
-from bridge.watch.masking import mask
 
 PAGE = 50
 STATIC = Path(__file__).parent / "static"

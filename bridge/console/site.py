@@ -13,7 +13,7 @@ from flask_login import current_user  # type: ignore[import-untyped]  # - ships 
 from werkzeug.exceptions import HTTPException
 
 from bridge.console import access, present
-from bridge.console.access import FAILED_LOGINS, Access
+from bridge.console.access import Access
 from bridge.console.acting import Acting
 from bridge.console.actions import REQUESTS_A_CALL, Desk
 from bridge.console.pages import STATIC, Pages, without_redis
@@ -48,7 +48,7 @@ def install(app: Flask, parts: Parts) -> None:
     _route_actions(routes, Acting(pages))
     routes.register_error_handler(redis.RedisError, without_redis)
     routes.register_error_handler(HTTPException, _error_page)
-    routes.context_processor(_for_every_page)
+    routes.context_processor(partial(_for_every_page, _version()))
     app.register_blueprint(routes)
 
 
@@ -92,8 +92,7 @@ def location_zone(parts: Parts) -> tzinfo:
 
 
 def _route_pages(routes: Blueprint, pages: Pages) -> None:
-    limit = pages.access.limiter.limit
-    login = limit(FAILED_LOGINS, methods=["POST"], deduct_when=access.is_failed_login)(pages.login)
+    login = pages.access.throttled(pages.login)
     routes.add_url_rule("/static/<path:name>", "static", pages.static)
     routes.add_url_rule("/login", "login", access.guard(None)(login), methods=["GET", "POST"])
     routes.add_url_rule("/logout", "logout", pages.logout, methods=["POST"])
@@ -125,14 +124,10 @@ def _error_page(error: HTTPException) -> ResponseReturnValue:
     return render_template("console/error.html", code=code, title=title, say_what=say_what), code
 
 
-def _for_every_page() -> dict[str, object]:
-    known = current_user if current_user.is_authenticated else None
-    return {"me": known, "Role": Role, "version": _version()}
+def _for_every_page(version: str) -> dict[str, object]:
+    return {"me": current_user if current_user.is_authenticated else None, "Role": Role, "version": version}
 
 
 def _version() -> str:
     """Changes with the style and the script, so that a browser never pairs a new page with an old one."""
-    return _VERSIONS.setdefault("static", hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))).hexdigest()[:12])
-
-
-_VERSIONS: dict[str, str] = {}
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(STATIC.iterdir()))).hexdigest()[:12]

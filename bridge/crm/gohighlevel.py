@@ -6,6 +6,7 @@ version 2021-07-28; where they are silent, the issue (#N) in that repository tha
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -18,8 +19,10 @@ from bridge.crm.http import Http, Timeouts
 from bridge.crm.location_cache import LocationCache
 from bridge.crm.outcomes import Kind, Request, Response, Success, another_phone, judge, unreadable
 from bridge.crm.pacing import Pacing
-from bridge.errors import StepFailed
+from bridge.errors import Permanent, StepFailed
 from bridge.numbers import same_line
+
+log = logging.getLogger(__name__)
 
 _SEARCH_PAGE = 100  # contacts that share one number; the API takes up to 500
 
@@ -91,7 +94,12 @@ class GoHighLevel:
         known = self._cache.get(self._location_id)
         if known:
             return known
-        answer = self._call(_LOCATION)
+        try:
+            answer = self._call(_LOCATION)
+        except Permanent as refused:
+            # A token without `locations.readonly` still makes leads. Not knowing is treated like the stricter of the two kinds.
+            log.warning("the location's settings cannot be read; assuming that it allows duplicates", extra={"cause": refused.cause})
+            return Location(self._location_id, allows_duplicates=True)
         data = answer.data.get("location")
         if not isinstance(data, dict):
             self._fail_unreadable(_LOCATION, answer, "no location")

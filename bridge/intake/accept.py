@@ -90,7 +90,7 @@ class Acceptor:
         told = [line(now, f"event {what}", event=event.what or "call", source=event.source, status=event.call.raw_status)]
         if what is Taken.CONFLICT and after.trouble:
             told.append(line(now, "needs attention", cause=after.trouble.word, message=after.trouble.message, hint=after.trouble.hint))
-        if old is not None and old.state is State.DONE and after.state is State.ACCEPTED:
+        if old is not None and old.state in (State.DONE, State.NEEDS_ATTENTION) and after.state is State.ACCEPTED:
             told.append(line(now, "reopened", version=after.version))
         counts = (f"events.{what}", *(("parked",) if what is Taken.CONFLICT else ()))
         return Change(after, tuple(told), raw=event.raw, counts=counts)

@@ -48,7 +48,14 @@ def take(entry: Entry, news: Call, seen: Seen) -> tuple[Taken, Entry]:
     facts = merge(entry.facts, news)
     if facts == entry.facts:
         return Taken.REPEAT, known
-    return Taken.NEWS, replace(known, facts=facts, version=entry.version + 1, last_event_at=seen.at)
+    return Taken.NEWS, _answered(replace(known, facts=facts, version=entry.version + 1, last_event_at=seen.at))
+
+
+def _answered(entry: Entry) -> Entry:
+    """A call that nobody had named a caller for goes on by itself with the event that names one: there is no question any more."""
+    if entry.trouble is None or entry.trouble.cause is not Cause.STALE or entry.facts.caller is None:
+        return entry
+    return replace(move(entry, State.ACCEPTED), trouble=None, unreported=False, queued_at=None, check_at=None, spent=0, deaths=0)
 
 
 def _conflict(entry: Entry, news: Call, now: float) -> Entry:

@@ -86,7 +86,10 @@ def quo(call: PhoneCall, kind: str, *, top: dict[str, object] | None = None, **e
 def ringcentral(call: PhoneCall, code: str, *, after_s: float = 0, **extra: object) -> dict[str, object]:
     numbers = {"from": {"phoneNumber": call.caller}, "to": {"phoneNumber": call.dialled}}
     party = {"id": "p-made-up-2", "direction": "Inbound", "status": {"code": code}} | numbers
-    return {"uuid": f"{call.sid}{code}", "body": {"telephonySessionId": call.sid, "eventTime": at(call, after_s), "parties": [party]}} | extra
+    return {
+        "uuid": f"{call.sid}{code}",
+        "body": {"telephonySessionId": call.sid, "eventTime": at(call, after_s), "parties": [party]},
+    } | extra
 
 
 def threecx(call: PhoneCall, kind: str, **extra: object) -> dict[str, object]:

@@ -39,7 +39,9 @@ def verdict(vector):
 def changed(name, *, now=None, body=None, **headers):
     """A vector with other headers (underscores for dashes), another body or another clock."""
     vector = BY_ID[name]
-    named = {key.lower(): value for key, value in vector["headers"].items()} | {key.replace("_", "-"): text for key, text in headers.items()}
+    named = {key.lower(): value for key, value in vector["headers"].items()} | {
+        key.replace("_", "-"): text for key, text in headers.items()
+    }
     return vector | {"headers": named, "body": vector["body"] if body is None else body, "now": now or vector["now"]}
 
 
@@ -58,7 +60,9 @@ DIALPAD = ENVIRONMENT["dialpad"]["DIALPAD_SECRET"]
 QUO, LEGACY = BY_ID["quo-call-completed"], BY_ID["quo-legacy-call-completed"]
 SIGNATURE = LEGACY["headers"]["openphone-signature"]
 FORGED = {
-    "aircall-wrong-token": changed("aircall-call-ended", body=BY_ID["aircall-call-ended"]["body"].replace("token-made-up", "token-made-uq")),
+    "aircall-wrong-token": changed(
+        "aircall-call-ended", body=BY_ID["aircall-call-ended"]["body"].replace("token-made-up", "token-made-uq")
+    ),
     "asterisk-changed-body": changed("asterisk-dialplan-curl", body=BY_ID["asterisk-dialplan-curl"]["body"].replace("0101234", "0106666")),
     "asterisk-changed-time": changed("asterisk-dialplan-curl", x_pbx_timestamp="1768489446"),
     "asterisk-stale": changed("asterisk-dialplan-curl", now=1_768_489_445 + 301),

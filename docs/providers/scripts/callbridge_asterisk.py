@@ -7,7 +7,7 @@
 
 Environment of `send`: CALLBRIDGE_URL (https://bridge.example.com/webhooks/asterisk/call), CALLBRIDGE_SECRET (ASTERISK_HMAC_SECRET of the
 bridge). Both read CALLBRIDGE_SPOOL, the folder (default /var/spool/callbridge); Asterisk's user has to be able to write there.
-"""  # noqa: INP001 - a script of its own, copied to another machine
+"""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ FROM_AGI = {
 }
 FOR_GOOD = {400, 404, 405, 410, 413}  # the same request would never be taken
 WAIT_S, LONGEST_WAIT_S, TIMEOUT_S = 1.0, 60.0, 10.0
+
+
+def tell(line: str) -> None:
+    """To standard error: an AGI script's standard output is read by Asterisk as commands."""
+    sys.stderr.write(line + "\n")
 
 
 def spool() -> Path:
@@ -64,9 +69,9 @@ def send_all(url: str, secret: str) -> bool:
             waiting.unlink()
         elif status in FOR_GOOD:
             waiting.rename(waiting.with_suffix(".refused"))
-            print(f"{waiting.name} was refused for good ({status}); it is kept as .refused", file=sys.stderr)
+            tell(f"{waiting.name} was refused for good ({status}); it is kept as .refused")
         else:
-            print(f"{waiting.name} has to wait ({status or 'no answer'})", file=sys.stderr)
+            tell(f"{waiting.name} has to wait ({status or 'no answer'})")
             return False
     return True
 
@@ -112,7 +117,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["send"]:
         return send(once="--once" in arguments)
     if not arguments or arguments[0] not in EVENTS:
-        print(__doc__, file=sys.stderr)
+        tell(__doc__ or "")
         return 2
     note(arguments[0], arguments[1:], sys.stdin)
     return 0
