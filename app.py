@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
 
 from flask import Flask
@@ -22,7 +23,7 @@ from handlers import steps
 def create_app(settings: Settings | None = None) -> Flask:
     """The Flask app. Reads the environment unless `settings` are given; raises WrongSettings with every fault of it at once."""
     settings = settings or load(os.environ, registry.SETTINGS)
-    logs.configure(settings.log_format, settings.log_level)
+    logs.configure(settings.log_format, settings.log_level, sys.stderr)  # stdout belongs to what commands print
     dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
     alerts.configure(dsn, owner=settings.bridge_owner, release=os.environ.get("HEROKU_RELEASE_VERSION"))
     parts = build_parts(settings)

@@ -61,6 +61,7 @@ class StepFailed(BridgeError):
     `cause` is a stable word for grouping (`crm.401`, `crm.timeout`, `claim.busy`): alerts are fingerprinted by it.
     `hint` tells a person what to do next. `trace_id` is the upstream's id of the failed request, where it gave one.
     `retry_in` is the upstream's word, in seconds, on when to come back; it outranks our own backoff.
+    `said` is what the upstream said, in its own words: it may name a person, so it goes to the ledger and never to a log or an alert.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class StepFailed(BridgeError):
         hint: str = "",
         trace_id: str | None = None,
         retry_in: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message)
+        self.said = said
         self.cause = cause
         self.hint = hint
         self.trace_id = trace_id

@@ -49,10 +49,20 @@ def need(entry: Entry, now: float, settings: Settings) -> Need:
         deadline = entry.accepted_at + CALLER_WAIT_S
         if now < deadline:
             return Need(wait_until=deadline, waiting_for="no event has named the caller yet")
-        # The call's own event came without a caller: nobody will name one. With recordings or other legs alone, somebody should have.
-        return Need(skipped=WHY_NO_LEAD[CallerKind.EMPTY]) if entry.facts.dialled else READY
+        return _need_without_caller(entry)
     if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
         return Need(skipped=WHY_NO_LEAD[caller.kind])
+    return READY
+
+
+def _need_without_caller(entry: Entry) -> Need:
+    """Nobody has named the caller in time. Where the call's own event came without one, or nothing but legs of some call that we never saw
+    begin (an agent's own call has such legs too), there is no lead to make. A recording alone is a call that somebody should look for.
+    """
+    if entry.facts.dialled:
+        return Need(skipped=WHY_NO_LEAD[CallerKind.EMPTY])
+    if entry.facts.legs and not entry.facts.recordings:
+        return Need(skipped="only other legs of a call were heard of, not the call itself")
     return READY
 
 
@@ -143,8 +153,10 @@ def _stop_where_refused_again(work: Work) -> None:
     """
     refusals = [attempt for attempt in since_parked(work.entry) if attempt.cause in MAY_HAVE_CREATED]
     if len(refusals) >= REFUSALS_ALLOWED:
-        cause = Cause(refusals[-1].cause or "")
-        raise Permanent(refusals[-1].message or "the CRM refused the contact", cause=cause, hint=HINTS[cause], trace_id=refusals[-1].trace_id)
+        last = refusals[-1]
+        cause = Cause(last.cause or "")
+        said = last.message or ""  # it quotes the CRM
+        raise Permanent("Two creates were refused, and no contact shows", cause=cause, hint=HINTS[cause], trace_id=last.trace_id, said=said)
 
 
 def since_parked(entry: Entry) -> list[Attempt]:

@@ -5,25 +5,23 @@ It shows facts without personal data: ids, states, times, causes. Who rang is fo
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
-import json
-import math
 from datetime import UTC, datetime
 from typing import Any
 
 import redis
 from flask import Blueprint, Response, jsonify, request
 
-from bridge.ledger.entry import Attempt, Entry, State
+from bridge.console import filters
+from bridge.ledger.entry import Attempt, Entry
 from bridge.ledger.store import Store
 
 PAGE = 50
 PAGE_LIMIT = 200
 
 
-def blueprint(store: Store, token: str) -> Blueprint:
+def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
+    """`region` is DEFAULT_REGION: the country of a `dialled` that is given without its country code."""
     routes = Blueprint("api", __name__, url_prefix="/api")
 
     @routes.before_request
@@ -46,19 +44,17 @@ def blueprint(store: Store, token: str) -> Blueprint:
 
     @routes.get("/calls")
     def calls() -> Response | tuple[Response, int]:
+        """A page of calls, oldest first. Filters are those of bridge/console/filters.py; a day begins at midnight UTC."""
         try:
-            state = State(request.args["state"]) if request.args.get("state") else None
-            after = _read_cursor(request.args.get("cursor", ""))
+            wanted = filters.read(request.args, region=region, zone=UTC)
+            after = filters.read_cursor(request.args.get("cursor", ""))
             limit = min(max(int(request.args.get("limit", PAGE)), 1), PAGE_LIMIT)
+        except filters.WrongFilter as wrong:
+            return jsonify(error=str(wrong)), 400
         except ValueError:
-            states = ", ".join(State)
-            return jsonify(
-                error=f"state is one of {states}; cursor is a next_cursor of this API; limit is a number up to {PAGE_LIMIT}"
-            ), 400
-        found = store.page(state, after=after, limit=limit + 1)
-        shown, now = found[:limit], store.clock.now()
-        cursor = _cursor(shown[-1]) if len(found) > limit else None
-        return jsonify(calls=[show(entry, now) for entry in shown], next_cursor=cursor)
+            return jsonify(error=f"limit is a number up to {PAGE_LIMIT}"), 400
+        page, now = store.find.page(wanted, after=after, limit=limit), store.clock.now()
+        return jsonify(calls=[show(entry, now) for entry in page.entries], next_cursor=filters.cursor(page.after))
 
     return routes
 
@@ -113,21 +109,3 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 
 def _with_time(line: dict[str, Any]) -> dict[str, Any]:
     return {name: instant(fact) if name == "at" or name.endswith("_at") else fact for name, fact in line.items()}
-
-
-def _cursor(entry: Entry) -> str:
-    return base64.urlsafe_b64encode(json.dumps([entry.accepted_at, entry.call_key]).encode()).decode()
-
-
-def _read_cursor(text: str) -> tuple[float, str] | None:
-    """Raises ValueError for a text that this API did not give."""
-    if not text:
-        return None
-    try:
-        at, call_key = json.loads(base64.urlsafe_b64decode(text.encode()))
-        after = float(at), str(call_key)
-    except (binascii.Error, TypeError, UnicodeError) as error:
-        raise ValueError(text) from error
-    if not math.isfinite(after[0]):
-        raise ValueError(text)
-    return after

@@ -236,10 +236,10 @@ def _error(verdict: type[StepFailed], cause: Cause, request: Request, outcome: O
     if isinstance(outcome, Broken):
         return verdict(f"`{request.name}` at GoHighLevel: {outcome}", cause=cause, hint=hint)
     said = outcome.broken or mask(_said(outcome.body)[:_READ_CHARS])[:SAID_MAX_CHARS] or "an empty body"
-    message = f"GoHighLevel answered {outcome.status} to `{request.name}`: {said}"
+    message = f"GoHighLevel answered {outcome.status} to `{request.name}`"
     if retry_in is None and verdict in {Transient, Uncertain}:
         retry_in = retry_after_s(outcome.headers) or None  # a 0 leaves it to our own backoff
-    return verdict(message, cause=cause, hint=hint, trace_id=_trace_id(_json_object(outcome.body) or {}), retry_in=retry_in)
+    return verdict(message, cause=cause, hint=hint, trace_id=_trace_id(_json_object(outcome.body) or {}), retry_in=retry_in, said=said)
 
 
 def _json_object(body: bytes) -> dict[str, object] | None:

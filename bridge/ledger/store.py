@@ -158,6 +158,10 @@ class Store:
         rows = self.connection.zrange(keys.DUE, "-inf", now, byscore=True, offset=0, num=limit)
         return [row.decode() for row in cast("list[bytes]", rows)]
 
+    def put_off(self, call_key: str, seconds: float) -> None:
+        """Look at an entry later."""
+        self.connection.zadd(keys.DUE, {call_key: self.clock.now() + seconds}, xx=True)
+
     def drop_due(self, call_key: str) -> None:
         """A row without an entry."""
         self.connection.zrem(keys.DUE, call_key)

@@ -33,7 +33,8 @@ STATUS_OF_PATH: Mapping[str, Status] = {
     "routing-complete": Status.RINGING,
     "call-routing-complete": Status.RINGING,
 }
-# `call_type`, where `answered` does not tell.
+_AFTER_THE_CALL = frozenset({"post-call", "call-modified"})
+# `call_type`, where the caller was not answered or `answered` does not tell.
 STATUS_OF_TYPE: Mapping[str, Status] = {
     "answered": Status.COMPLETED,
     "abandoned": Status.CANCELED,
@@ -84,7 +85,7 @@ class CallRail:
         direction = forms.direction(reading.told(event.get("direction")), caller, self._own_numbers, self._region)
         if direction is not Direction.INBOUND:
             return Ignored("outbound call")
-        status = _status(request.what, event)
+        status, raw_status = _status(request.what, event)
         call = Call(
             provider=self.name,
             account=sender.account,
@@ -92,7 +93,7 @@ class CallRail:
             caller=caller,
             dialled=numbers.dialled(_first(event, "tracking_phone_number", "trackingnum"), self._region),
             status=status,
-            raw_status=request.what if request.what in STATUS_OF_PATH else reading.told(event.get("call_type")),
+            raw_status=raw_status,
             caller_name=forms.display_name(reading.told(_first(event, "customer_name", "callername"))),
             city=reading.told(event.get("customer_city")),
             state=reading.told(event.get("customer_state")),
@@ -128,17 +129,20 @@ def _first(event: Mapping[str, Any], *names: str) -> str | None:
     return next((told for name in names if (told := reading.word(event.get(name))) is not None), None)
 
 
-def _status(what: str, event: Mapping[str, Any]) -> Status:
-    """By the URL while the call goes on, else by `answered`. A duration of 0 without an answer may be a call that rings: not told."""
+def _status(what: str, event: Mapping[str, Any]) -> tuple[Status, str | None]:
+    """The status and the word that tells it: the URL while the call goes on, else `answered`, else `call_type`.
+
+    No answer and an unknown URL tell nothing: the call may ring, and then CallRail calls it missed too.
+    """
     if what in STATUS_OF_PATH:
-        return STATUS_OF_PATH[what]
-    answered = reading.word(event.get("answered"))
+        return STATUS_OF_PATH[what], what
+    answered, call_type = reading.word(event.get("answered")), reading.told(event.get("call_type"))
     if answered == "true":
-        return Status.COMPLETED
-    if answered is None or what in {"post-call", "call-modified"}:
-        missed = Status.NO_ANSWER if answered == "false" else Status.UNKNOWN
-        return STATUS_OF_TYPE.get((reading.told(event.get("call_type")) or "").casefold(), missed)
-    return Status.UNKNOWN
+        return Status.COMPLETED, "answered"
+    if answered == "false" and what not in _AFTER_THE_CALL:
+        return Status.UNKNOWN, call_type
+    unanswered = Status.NO_ANSWER if answered == "false" else Status.UNKNOWN
+    return STATUS_OF_TYPE.get((call_type or "").casefold(), unanswered), call_type
 
 
 def _recordings(root_id: str, event: Mapping[str, Any]) -> tuple[Recording, ...]:

@@ -249,7 +249,7 @@ def _settle(needs: Needs, work: Work, error: BaseException) -> None:
             return None  # written already, and the answer was lost: as if fenced, nobody would hear of the failure
         ours, now = moves.held(entry, work.entry.attempt), moment.now
         decision = verdict(failure, spent=ours.spent, budget=budget, now=now, draw=needs.draw)
-        message = mask(str(failure))
+        message = mask(f"{failure}: {failure.said}" if failure.said else str(failure))
         facts: dict[str, str | float | bool | None] = {
             "attempt": ours.attempt,
             "step": work.step,

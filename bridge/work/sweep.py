@@ -17,7 +17,7 @@ import redis
 
 from bridge.ledger import by_hand, keys, moves
 from bridge.ledger.entry import Entry, State
-from bridge.ledger.store import Change, Moment, Store
+from bridge.ledger.store import Change, Decide, Moment, Store
 from bridge.ledger.trail import line
 from bridge.work import queues
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 PASS_EVERY_S = 0.5  # a due retry starts within 2 s of its time
 LEASE_S = 10.0
 BATCH = 200
+UNREADABLE_AGAIN_S = 3600.0
 REPLAYS_QUEUED = 4  # jobs in the queue beyond which no replay is started: a live call waits for four jobs at most, about a second
 REPLAY_PAUSE_S = 5.0
 SHUTDOWN = "shutdown"  # how a worker names a run that it broke off because it was told to stop
@@ -93,13 +94,22 @@ class Sweeper:
         presence = queues.presence(self.connection)
         queued = len(presence.queued)
         for call_key in due:
-            decided = partial(decide, presence=presence, has_room=queued < REPLAYS_QUEUED)
-            after = self.store.change(call_key, decided)
-            if after is None:
-                self.store.drop_due(call_key)
-            elif after.queued_at is not None and call_key not in presence.queued:
+            after = self._look_at(call_key, partial(decide, presence=presence, has_room=queued < REPLAYS_QUEUED))
+            if after is not None and after.queued_at is not None and call_key not in presence.queued:
                 queued += 1
         return len(due)
+
+    def _look_at(self, call_key: str, decided: Decide) -> Entry | None:
+        """One entry. One that cannot be read is put off: the most overdue of all, it would keep every other from being looked at."""
+        try:
+            after = self.store.change(call_key, decided)
+        except ValueError:
+            log.exception("an entry cannot be read; looked at again in an hour", extra={"call_key": call_key})
+            self.store.put_off(call_key, UNREADABLE_AGAIN_S)
+            return None
+        if after is None:
+            self.store.drop_due(call_key)
+        return after
 
 
 def decide(entry: Entry | None, moment: Moment, presence: queues.Presence, *, has_room: bool = True) -> Change | None:

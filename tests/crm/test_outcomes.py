@@ -180,7 +180,9 @@ def test_too_large_an_answer_to_a_read_is_final():
     ],
 )
 def test_every_shape_of_message_is_read(body, words):
-    assert str(judge(READ, Response(400, {}, body))) == f"GoHighLevel answered 400 to `find contact`: {words}"
+    error = judge(READ, Response(400, {}, body))
+    assert str(error) == "GoHighLevel answered 400 to `find contact`"
+    assert error.said == words
 
 
 @pytest.mark.parametrize("personal", ["+12025550143", "(202) 555-0143", "ann@example.com"])

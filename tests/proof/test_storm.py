@@ -35,7 +35,7 @@ NOBODY = replace(CALL, caller=WITHHELD)
 @pytest.mark.timeout(240)
 def test_storm_of_300_calls_loses_nothing_and_doubles_nothing(tmp_path):
     """Two webs, two worker processes, a kill every second and a half; the location allows duplicates, so nothing but the bridge helps."""
-    result = storm.run(Storm(300, seed=1, per_s=14, disturb_every_s=1.5), tmp_path)
+    result = storm.run(Storm(300, seed=1, per_s=14, disturb_every_s=1.5, patience_s=150), tmp_path)
     told = f"{result.as_document()}\n" + "\n".join(result.judgement.faults)
     assert result.ok, told
     assert result.kills + result.redis_restarts >= 3, told
@@ -46,7 +46,7 @@ def test_storm_of_300_calls_loses_nothing_and_doubles_nothing(tmp_path):
 
 @pytest.mark.timeout(240)
 def test_empty_redis_costs_no_call_and_makes_no_twin_once_it_is_filled_again(tmp_path):
-    result = drill.run(Storm(60, seed=7, per_s=12), tmp_path)
+    result = drill.run(Storm(60, seed=7, per_s=12, patience_s=150), tmp_path)
     assert result.ok, f"{result.as_document()}\n" + "\n".join(result.judgement.faults)
     assert result.forgotten > 0
     assert result.backfill["calls"] == 60

@@ -58,14 +58,14 @@ def bridge(*answers):
     got: list[Delivery] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):  # noqa: N802 - the name that http.server calls
+        def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             got.append(Delivery("POST", f"http://127.0.0.1{self.path}", dict(self.headers), body))
             self.send_response(answers[min(len(got), len(answers)) - 1])
             self.send_header("Location", "/elsewhere")
             self.end_headers()
 
-        def do_GET(self):  # noqa: N802 - likewise: where a redirected POST would end
+        def do_GET(self):  # where a redirected POST would end
             self.send_response(200)
             self.end_headers()
 
@@ -149,6 +149,13 @@ def test_an_event_that_would_never_be_taken_is_kept_aside(spool):
 
 def test_a_bridge_that_cannot_be_reached_is_no_answer(spool):
     assert script().post("http://127.0.0.1:9/", SECRET, b"") == 0
+
+
+def test_a_caller_without_a_number_is_told_as_one(spool):
+    script().note("start", [], io.StringIO("agi_uniqueid: 1.1\nagi_callerid: unknown\n"))
+    [written] = spool.glob("*.form")
+    delivery = Delivery("POST", "https://ivr.example.com/webhooks/asterisk/call", {}, written.read_bytes())
+    assert adapter().parse(received(delivery), Sender()).call.caller.kind is CallerKind.EMPTY
 
 
 def test_the_script_says_how_it_is_used():

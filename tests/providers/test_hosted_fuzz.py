@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from urllib.parse import urlencode
 
@@ -21,12 +22,20 @@ from tests.providers.support import NOW, PUBLIC_URL, settings
 
 PROVIDERS = registry.build(settings(**{name: value for environment in ENVIRONMENT.values() for name, value in environment.items()}))
 
-NAMES = """id callId call_id telephonySessionId uniqueid linkedid CallId direction is_internal status state code reason eventType event
-from to raw_digits digits digit number external_number internal_number phoneNumber Number CallType Duration duration callerid_num
-callerid_pres started_at answered_at createdAt answeredAt date_started date_connected date_ended eventTime startTime endTime
-CallStartTimeUTC ts contact first_name name recording voicemail recordings media recording_details url recordingUrl mediaUrl
-recordingId parentCallId master_call_id entry_point_call_id parties extensionId missedCall participants external workspace dialogue
-content transcript summary transcription_text ivr_options_selected key diversion origTo cause system""".split()
+NAMES = re.findall(
+    r"\w+",
+    """
+    id callId call_id telephonySessionId uniqueid linkedid CallId direction is_internal
+    status state code reason eventType event from to raw_digits
+    digits digit number external_number internal_number phoneNumber Number CallType Duration
+    duration callerid_num callerid_pres started_at answered_at createdAt answeredAt date_started date_connected
+    date_ended eventTime startTime endTime CallStartTimeUTC ts contact first_name name
+    recording voicemail recordings media recording_details url recordingUrl mediaUrl recordingId
+    parentCallId master_call_id entry_point_call_id parties extensionId missedCall participants external workspace
+    dialogue content transcript summary transcription_text ivr_options_selected key diversion origTo
+    cause system
+    """,
+)
 SCALARS = st.none() | st.booleans() | st.integers(-1, 10**18) | st.floats() | st.text(max_size=20) | st.just("https://example.com/a")
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5), max_leaves=10

@@ -14,7 +14,7 @@ from bridge.ledger.entry import Cause, Entry, Plan, State
 from bridge.work import queues
 from bridge.work.sweep import BATCH, LEASE_S, SHUTDOWN, Sweeper, decide, horse_died, needs_attention
 from tests.support.broken import unreachable
-from tests.support.builders import KEY, NOW, make_call, make_entry, parked_entry, queued_entry, running_entry
+from tests.support.builders import KEY, NOW, Clock, make_call, make_entry, parked_entry, queued_entry, running_entry
 from tests.support.house import House, make_store
 
 QUEUE, TAKEN, RUNNING = "rq:queue:calls", "rq:queue:calls:intermediate", "rq:wip:calls"
@@ -268,3 +268,14 @@ def test_only_parked_calls_belong_to_the_failed_registry(house: House) -> None:
     house.change(moves.replay)
     assert not needs_attention(house.store, KEY)
     assert not needs_attention(house.store, "twilio-unknown")
+
+
+def test_an_entry_that_cannot_be_read_does_not_keep_others_waiting(connection):
+    """The most overdue entry of all is broken: the sweeper puts it off and goes on."""
+    clock = Clock()
+    store = make_store(connection, clock)
+    connection.set(keys.entry("broken"), b'{"not": "an entry"}')
+    connection.zadd(keys.DUE, {"broken": 1.0, "gone": 2.0})
+    assert Sweeper(connection, store).sweep() == 2
+    assert connection.zscore(keys.DUE, "broken") == clock.now() + 3600
+    assert connection.zscore(keys.DUE, "gone") is None

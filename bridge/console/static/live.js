@@ -47,3 +47,4 @@ function keepLive(part) {
 document.addEventListener("submit", (event) => {
   if (event.target.method === "post") for (const one of event.target.querySelectorAll("button")) one.disabled = true;
 });
+window.addEventListener("pageshow", () => document.querySelectorAll("button[disabled]").forEach((one) => { one.disabled = false; }));

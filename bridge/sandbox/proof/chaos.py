@@ -80,7 +80,8 @@ class Chaos:
         while not self._stopping.wait(self._every_s * self._rng.uniform(0.7, 1.3)):
             self.act(self._draw())
             self._stopping.wait(_PLATFORM_S)
-            self.tend()
+            with contextlib.suppress(RuntimeError):  # Redis did not answer in time: it is started again after the next act
+                self.tend()
 
     def act(self, name: str) -> None:
         """One disturbance, by its name in the table."""

@@ -169,10 +169,10 @@ def run(storm: Storm, folder: Path, *, make: type[StormDeployment] = StormDeploy
         prepare(deployment, storm, planned)
         chaos = Chaos(deployment, storm.seed, every_s=storm.disturb_every_s)
         chaos.start()
-        run_ = Run(deployment, sender, storm, progress)
-        run_.ring(planned)
+        under_way = Run(deployment, sender, storm, progress)
+        under_way.ring(planned)
         chaos.stop()
-        run_.await_rest()
+        under_way.await_rest()
         rows = deployment.rows()
         truth = deployment.ghl.counts()
         return Result(

@@ -52,8 +52,8 @@ def note(event: str, told: list[str], agi: IO[str]) -> None:
         name, colon, value = line.rstrip("\n").partition(": ")
         if not line.strip():
             break
-        if colon and name in FROM_AGI and value != "unknown":
-            fields[FROM_AGI[name]] = value
+        if colon and name in FROM_AGI:
+            fields[FROM_AGI[name]] = "" if value == "unknown" else value  # what Asterisk writes where there is none
     fields.update(part.split("=", 1) for part in told if "=" in part and part.split("=", 1)[1])
     name = f"{time.time_ns()}-{os.getpid()}"
     unfinished = spool() / f".{name}"

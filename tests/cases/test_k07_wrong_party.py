@@ -1,0 +1,94 @@
+"""K07, wrong party or wrong tenant: a contact is used only where the CRM shows the caller's line on it, in this deployment's location."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.ledger.claims import Claims
+from tests.cases.support import ADA, AT_SEARCH, BO, CREATE, Crew
+
+SECOND = "sandboxLocation00002"
+
+
+def test_b076_caller_of_two_locations_is_a_contact_in_each(redis_url, tmp_path, connection):
+    """Two deployments, even on one Redis: claims are per location, and each contact id is used in its own."""
+    ids = []
+    for location in ("sandboxLocation00001", SECOND):
+        world = {"location_id": location, "token": f"pit-{location}"}
+        with Crew(redis_url, tmp_path, workers=1, world=world, GHL_TOKEN=f"pit-{location}", GHL_LOCATION_ID=location) as crew:
+            call = crew.phones.call(sid=f"CA{location}")
+            crew.post(crew.phones.ended(call))
+            crew.rest()
+            ids.append(crew.assert_one_lead(call))
+            assert crew.entry(call).location_id == location
+            assert crew.failed == []
+    assert len(set(ids)) == 2
+    assert len(connection.keys("cb:claim:*")) == 2
+
+
+def test_b076_claims_of_two_locations_know_nothing_of_one_another(bridge):
+    clock = bridge.rig.clock
+    claims = Claims(bridge.connection, clock, lease_s=5, wait_s=0, monotonic=clock.monotonic, sleep=clock.sleep)
+    first = claims.acquire("one", ADA, owner="a")
+    claims.resolve(first, "c1")
+    second = claims.acquire("two", ADA, owner="b")
+    assert (second.contact_id, first.name == second.name) == (None, False)
+
+
+def test_b077_location_that_the_token_may_not_use_is_one_question_and_no_loop(bridge):
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.twilio.voice(call))
+    before = bridge.asked()
+    bridge.rig.engine.configure({"token_state": "wrong_location"})
+    bridge.take(bridge.phones.ended(call))
+    assert bridge.state(call) == "needs_attention"
+    assert (bridge.failures(), bridge.asked() - before) == (["crm.403"], 1)
+    assert "GHL_LOCATION_ID" in bridge.entry(call).trouble.hint
+    bridge.rig.engine.configure({"token_state": "valid"})
+    bridge.replay(call)
+    bridge.assert_one_lead(call)
+
+
+def test_b077_contact_id_of_another_location_is_given_up_and_the_caller_looked_up_anew(bridge):
+    """A location that does not know the id answers 400 "Contact not found"."""
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.twilio.voice(call))
+    bridge.rig.engine.book.clear()
+    bridge.take(bridge.phones.ended(call))
+    bridge.assert_one_lead(call)
+    assert bridge.failures() == []
+
+
+def test_b079_similar_number_is_not_the_caller(bridge):
+    stranger = bridge.add(BO, firstName="Bo")
+    bridge.fault("finds_another", contact_id=stranger.id, **AT_SEARCH)
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call))
+    bridge.assert_one_lead(call)
+    assert bridge.entry(call).contact_id != stranger.id
+    assert [note.contact_id for note in bridge.notes()] == [bridge.entry(call).contact_id]
+    assert bridge.truth.contacts(BO) == [stranger]
+    assert bridge.asked(CREATE) == 1
+
+
+@pytest.mark.parametrize("path", ["/contacts/search/duplicate", "/contacts/search"])
+def test_b079_similar_number_is_not_the_caller_while_settling_either(bridge, path):
+    stranger = bridge.add(BO, firstName="Bo")
+    bridge.fault("finds_another", path=path, contact_id=stranger.id)
+    bridge.fault("request_lost", method="POST", path="/contacts/", times=1)
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call))
+    bridge.assert_one_lead(call)
+    assert bridge.truth.contacts(BO) == [stranger]
+
+
+def test_b080_contact_of_a_recycled_number_keeps_what_staff_wrote(bridge):
+    grace = bridge.add(ADA, firstName="Grace", lastName="Example", dnd=True, source="Referral", tags=("vip",))
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.twilio.gather(call, speech="Alan"), bridge.phones.ended(call, CallerName="ALAN SAMPLE"))
+    bridge.assert_one_lead(call)
+    [kept] = bridge.contacts(ADA)
+    assert (kept.id, kept.fields) == (grace.id, grace.fields)
+    assert kept.tags == ("vip", "inbound call")
+    assert "ALAN SAMPLE" in bridge.note(call)
+    assert "Said: Alan" in bridge.note(call)
