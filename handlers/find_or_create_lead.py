@@ -22,6 +22,7 @@ from bridge.ledger.trail import line
 from bridge.settings import Anonymous, Settings, UncertainCreate
 from bridge.work.attempt import Work
 from bridge.work.retry import STALE
+from handlers.note_text import inert
 from handlers.settle_call import look_again_later
 from handlers.step import NOTHING, READY, Need, Step
 from handlers.tag_lead import are_there
@@ -177,7 +178,12 @@ def _draft(work: Work, claim: Claim, caller: Caller) -> Draft:
     """
     if claim.intent_age_s is not None:
         return Draft(caller.e164)
-    return Draft(caller.e164, work.entry.facts.caller_name, work.settings.lead_source, work.settings.lead_tags)
+    return Draft(caller.e164, _name(work.entry.facts.caller_name), work.settings.lead_source, work.settings.lead_tags)
+
+
+def _name(told: str | None) -> str | None:
+    """What the network calls the caller, made inert: it is foreign text, and pages, templates and exported tables will read it."""
+    return inert(told or "").lstrip("=+-@ ") or None
 
 
 def _create(work: Work, claim: Claim, draft: Draft, *, upsert: bool = False) -> tuple[Contact, str]:

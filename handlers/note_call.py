@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from bridge.call import Call
 from bridge.crm.base import Note
-from bridge.errors import Gone
+from bridge.crm.causes import Cause
+from bridge.errors import Gone, Permanent
 from bridge.ledger.entry import Entry
 from bridge.ledger.trail import line
 from bridge.settings import Settings
@@ -17,6 +18,8 @@ from handlers.settle_call import look_again_later
 from handlers.step import NOTHING, READY, Need, Step
 
 NAME = "note_call"
+SHORT_CHARS = 1000
+REFUSED_FOR_ITS_TEXT = frozenset({Cause.INVALID, Cause.BAD_REQUEST, Cause.UNPROCESSABLE, Cause.STATUS})  # 413 among the last
 
 
 def need(entry: Entry, now: float, settings: Settings) -> Need:
@@ -34,7 +37,21 @@ def run(work: Work) -> None:
     if contact_id is None:
         return
     facts = work.entry.facts
-    body = note_text.render(facts, zone=work.crm.location().timezone, limit=work.settings.note_max_chars)
+    zone = work.crm.location().timezone
+    body = note_text.render(facts, zone=zone, limit=work.settings.note_max_chars)
+    try:
+        _bring(work, contact_id, body)
+    except Permanent as refused:
+        short = note_text.render(facts, zone=zone, limit=SHORT_CHARS)
+        if refused.cause not in REFUSED_FOR_ITS_TEXT or len(short) >= len(body):
+            raise
+        # The CRM's limit is documented nowhere: no note shall be lost for its length.
+        _bring(work, contact_id, short)
+
+
+def _bring(work: Work, contact_id: str, body: str) -> None:
+    """Bring this call's note in line with `body`: the one that is there, else a new one."""
+    facts = work.entry.facts
     earlier = _earlier_note(work, contact_id)
     if earlier is not None and _update(work, contact_id, earlier, body):
         _record(work, earlier, facts, "note updated")

@@ -235,11 +235,12 @@ def _ended_attempt(line: Line, now: float, zone: tzinfo) -> tuple[str, str]:
 
 def _parked(line: Line, _now: float, _zone: tzinfo) -> tuple[str, str]:
     during = f" at “{step(line['step'])}”" if line.get("step") else ""
-    return f"It came to need attention{during}: {str(line.get('message') or line.get('cause') or '').rstrip('.')}.", _traced(line)
+    return f"It came to need attention{during}: {str(line.get('message') or line.get('cause') or '').rstrip('.')}.", _traced(line, told=True)
 
 
-def _traced(line: Line) -> str:
-    parts = (line.get("cause"), line.get("message"), f"trace {line['trace_id']}" if line.get("trace_id") else None)
+def _traced(line: Line, *, told: bool = False) -> str:
+    """For whoever asks the vendor's support. `told`: the message stands in the sentence already."""
+    parts = (line.get("cause"), None if told else line.get("message"), f"trace {line['trace_id']}" if line.get("trace_id") else None)
     return " · ".join(str(part) for part in parts if part)
 
 

@@ -15,7 +15,7 @@ from bridge.ledger import moves
 from bridge.ledger.entry import Entry, Seen, State, Taken
 from bridge.ledger.store import Change, Moment, Store
 from bridge.ledger.trail import line
-from bridge.settings import Settings
+from bridge.settings import DAY_S, Settings
 from bridge.work.attempt import Planner
 
 LONGEST_CALL_S = 4 * 3600.0
@@ -72,6 +72,7 @@ class Acceptor:
         seen = Seen(event.fingerprint, event.what, moment.now, event.source)
         if old is not None:
             return moves.take(old, event.call, seen)
+        remembers_since = max(moment.born, moment.now - self._settings.done_days * DAY_S)
         entry = Entry(
             call_key=event.call.key,
             facts=event.call,
@@ -80,7 +81,7 @@ class Acceptor:
             accepted_at=moment.now,
             last_event_at=moment.now,
             source=event.source,
-            suspect_since=moment.born if began_at(event, moment.now) < moment.born else None,
+            suspect_since=remembers_since if began_at(event, moment.now) < remembers_since else None,
             events=(seen,),
         )
         return Taken.NEW, entry

@@ -93,7 +93,8 @@ class Entry:
     state: State = State.ACCEPTED
     version: int = 1  # grows with every event that adds facts
     source: str = "webhook"  # of the first event: webhook, spool or backfill
-    suspect_since: float | None = None  # the ledger's birth, where the call is older: earlier work on it may be forgotten, so look first
+    # Since when the ledger remembers, where the call is older: earlier work on it may be forgotten, so look first.
+    suspect_since: float | None = None
     events: tuple[Seen, ...] = ()
     conflicts: tuple[Call, ...] = ()
     contact_id: str | None = None

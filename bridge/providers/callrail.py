@@ -2,8 +2,8 @@
 
 https://support.callrail.com/hc/en-us/articles/5711246459149-Webhooks · https://apidocs.callrail.com/#validating-payloads
 
-A call is identified by `resource_id` (CAL…), which is also its id in the API; the numeric `id` beside it is of old times and joins with
-nothing. Signature: header `Signature`, base64 of HMAC-SHA1 over the raw body by the company's signing key, without a time. Retries:
+A call is identified by `resource_id` (CAL…), which is also its id in the API. The numeric `id` beside it is of old times and joins with
+nothing; it stands in only where a webhook has no other. Signature: header `Signature`, base64 of HMAC-SHA1 over the raw body by the company's signing key, without a time. Retries:
 none, ever, and an endpoint that fails is switched off in the end, so what was lost comes by `flask backfill`. Any 2xx will do.
 
 Known to get wrong: a pre-call event says `missed` and a duration of 0 while the telephone rings. It does not name its own kind, so the
@@ -79,7 +79,7 @@ class CallRail:
             return Ignored("the body is no JSON object")
         root_id = _root_id(event)
         if not root_id:
-            return Ignored("no resource_id, which joins the events of a call" if documents.is_told(event, "id") else "no call id")
+            return Ignored("no call id")
         raw_from = _first(event, "customer_phone_number", "callernum")
         caller = None if raw_from is None else numbers.identify(raw_from, region=self._region)
         direction = forms.direction(reading.told(event.get("direction")), caller, self._own_numbers, self._region)
@@ -114,14 +114,13 @@ class CallRail:
 
 
 def body_signature(key: str, body: bytes) -> str:
-    """What stands in the header Signature (the vendor's own example is among the tests)."""
+    """What stands in the header Signature (the vendor publishes an example: https://apidocs.callrail.com/#validating-payloads)."""
     return base64.b64encode(hmac.digest(key.encode(), body, "sha1")).decode()
 
 
 def _root_id(event: Mapping[str, Any]) -> str | None:
-    """`resource_id`; or `id` where an event has the API's form, in which that is the same."""
-    call_id = reading.told(event.get("id")) or ""
-    return reading.told(event.get("resource_id")) or (call_id if call_id.startswith("CAL") else None)
+    """`resource_id`, or `id` where that is all there is: a lead that is backfilled as another call gets a second note, and is not lost."""
+    return reading.told(event.get("resource_id")) or reading.told(event.get("id"))
 
 
 def _first(event: Mapping[str, Any], *names: str) -> str | None:

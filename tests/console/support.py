@@ -21,6 +21,7 @@ from bridge.ledger.entry import Entry
 from bridge.ledger.store import Change
 from bridge.sandbox.ghl import GhlStandIn
 from bridge.work import attempt
+from bridge.work.worker import CallWorker
 from tests.support.builders import ENVIRONMENT, make_call, make_settings, make_trouble
 
 PASSWORD = "correct horse battery"
@@ -72,6 +73,10 @@ class Site:
         with contextlib.suppress(StepFailed):
             attempt.run(self.parts.attempt, call_key)
         return self.entry(call_key)
+
+    def employ(self) -> None:
+        """A worker is registered; `work` does what it would."""
+        CallWorker(self.parts.connection, parked=lambda _: False, horse_died=lambda *_: None).register_birth()
 
     def work(self) -> int:
         """One round of a deployment's workers: start what is due, run what is queued. Returns how many calls were run."""

@@ -213,4 +213,4 @@ def test_without_redis_the_attempt_comes_again(unreachable, ask):
 
 
 def test_without_redis_an_answer_is_not_lost(unreachable):
-    unreachable.learn("loc1", 429, {"x-ratelimit-remaining": "1"})
+    assert unreachable.learn("loc1", 429, {"x-ratelimit-remaining": "1"}) is None  # returns: the answer itself is worth more than the count

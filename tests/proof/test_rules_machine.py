@@ -7,7 +7,6 @@ applied in time (`timely`) or long after their time-out (`late`).
 
 from __future__ import annotations
 
-import random
 from contextlib import ExitStack
 from dataclasses import replace
 from unittest import mock
@@ -24,7 +23,7 @@ from bridge.ledger.entry import State
 from bridge.ledger.store import Change
 from bridge.sandbox.ghl.faults import Fault
 from bridge.sandbox.ghl.world import OwnCheck, World
-from bridge.sandbox.proof.points import CrashedError, Points, Side
+from bridge.sandbox.proof.points import Points, Side
 from bridge.sandbox.proof.rig import Rig, event, rig_settings
 from bridge.settings import UncertainCreate
 from bridge.work.attempt import Work
@@ -174,9 +173,14 @@ WORLDS = {
 }
 
 
+def assert_holds(world: type[Machine], examples: int = BUDGET.max_examples) -> None:
+    """Every invariant after every step, and everything at rest at the end."""
+    run_state_machine_as_test(world, settings=settings(BUDGET, max_examples=examples))
+
+
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_rules_hold_in(world: str, redis_url: str):
-    run_state_machine_as_test(machine(redis_url, **WORLDS[world]), settings=BUDGET)
+def test_the_rules_hold_in_each_world(world: str, redis_url: str):
+    assert_holds(machine(redis_url, **WORLDS[world]))
 
 
 LEFT_OUT = {
@@ -195,13 +199,10 @@ def test_the_machine_breaks_without(rule_name: str, redis_url: str):
         for patch in LEFT_OUT[rule_name]:
             stack.enter_context(patch)
         with pytest.raises(AssertionError):
-            run_state_machine_as_test(machine(redis_url), settings=settings(BUDGET, max_examples=300))
+            assert_holds(machine(redis_url), 300)
 
 
 def test_late_requests_without_asking_are_the_border(redis_url: str):
     """The one world in which the rules break: requests applied long after their time-out, where duplicates are allowed."""
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine(redis_url, late_s=400.0), settings=settings(BUDGET, max_examples=300))
-
-
-_ = (CrashedError, random)
+        assert_holds(machine(redis_url, late_s=400.0), 300)

@@ -74,10 +74,10 @@ def test_the_url_tells_what_the_body_does_not(what, told, status):
     assert parse(what, **told).call.status is status
 
 
-def test_only_the_resource_id_joins():
-    assert parse(resource_id=None) == Ignored("no resource_id, which joins the events of a call")
+def test_the_resource_id_outranks_the_old_one_which_is_better_than_no_call():
+    assert parse().call.root_id == CALL.sid
+    assert parse(resource_id=None).call.root_id == "900000001"
     assert parse(resource_id=None, id=None) == Ignored("no call id")
-    assert parse(resource_id=None, id="CAL1").call.root_id == "CAL1"
 
 
 def test_outbound_calls_are_ignored():

@@ -11,7 +11,7 @@ import pytest
 from tests.rules.tree import ROOT, functions, name, parsed, python_files
 
 TESTS = [path for path in python_files("tests") if path.name.startswith("test_")]
-BESIDE_ROOMS = {"rules", "roads", "handlers", "model"}
+BESIDE_ROOMS = {"rules", "roads", "handlers", "cases", "proof", "browser"}
 POLL_S = 0.1
 
 # Files that may sleep for a fixed time, with the reason why no condition can be awaited.

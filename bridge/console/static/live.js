@@ -5,6 +5,7 @@ for (const part of document.querySelectorAll("[data-live]")) keepLive(part);
 
 function keepLive(part) {
   const every = Number(part.dataset.every) * 1000;
+  const seen = part.querySelector("[data-seen]")?.dataset.seen;
   let failures = 0;
 
   async function look() {
@@ -32,6 +33,8 @@ function keepLive(part) {
     part.dataset.shown = html;
     part.querySelectorAll("details").forEach((one, place) => { one.open = Boolean(open[place]); });
     if (focused) part.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    const moved = document.querySelector("[data-moved]");
+    if (moved) moved.hidden = part.querySelector("[data-seen]")?.dataset.seen === seen;  // its buttons would be declined
     note(", live");
   }
 
