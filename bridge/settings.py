@@ -7,6 +7,8 @@ docs/settings.md has a line for each name here; a test compares the two. Provide
 from __future__ import annotations
 
 import ipaddress
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from bridge.errors import WrongSettings
 
 DAY_S = 86_400
+_ADDRESS = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 
 
 class Anonymous(StrEnum):
@@ -76,6 +79,14 @@ class Settings(BaseSettings):
     api_token: SecretStr | None = Field(default=None, min_length=8)
     console_users: SecretStr | None = None
 
+    promise_s: float = Field(default=60, gt=0, le=86_400)
+    silence_s: float | None = Field(default=None, gt=0)
+    failure_share: float = Field(default=0.1, gt=0, le=1)
+    alert_webhook_url: SecretStr | None = None
+    alert_email_to: Words = ()
+    alert_email_from: str | None = None
+    smtp_url: SecretStr | None = None
+
     lead_source: str = "Phone call"
     lead_tags: Words = ("inbound call",)
     anonymous: Anonymous = Anonymous.IGNORE
@@ -95,6 +106,11 @@ class Settings(BaseSettings):
     ghl_burst: int = Field(default=100, ge=1)
     ghl_burst_window_s: float = Field(default=10, gt=0)
     ghl_daily: int = Field(default=200_000, ge=1)
+
+    backfill_every_s: float = Field(default=600, ge=0, le=86_400)
+    backfill_overlap_s: float = Field(default=7200, ge=60, le=7 * 86_400)
+    backfill_base_urls: str | None = None
+    silence_after_calls: float = Field(default=8, gt=0, le=1000)
 
     done_days: int = Field(default=90, ge=1)
     attention_days: int = Field(default=400, ge=1)
@@ -128,7 +144,11 @@ class Settings(BaseSettings):
         secret = self.provider.get(name)
         return secret.get_secret_value() if secret else ""
 
-    @field_validator("own_numbers", "lead_tags", mode="before")
+    def list_base_url(self, provider: str) -> str:
+        """Where a provider's list of calls is asked for instead of at the provider; "" where nothing was set."""
+        return _base_urls(self.backfill_base_urls).get(provider, "")
+
+    @field_validator("own_numbers", "lead_tags", "alert_email_to", mode="before")
     @classmethod
     def _split_words(cls, value: object) -> object:
         return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
@@ -166,6 +186,13 @@ class Settings(BaseSettings):
             raise ValueError("redis://…, rediss://… or unix://…")
         return value
 
+    @field_validator("backfill_base_urls")
+    @classmethod
+    def _check_base_urls(cls, value: str | None) -> str | None:
+        for url in _base_urls(value).values():
+            cls._check_url(url)
+        return value
+
     @field_validator("public_url", "ghl_base_url")
     @classmethod
     def _check_url(cls, value: str) -> str:
@@ -176,6 +203,29 @@ class Settings(BaseSettings):
             raise ValueError("https://…, or http://… for a loopback host such as 127.0.0.1")
         return value.rstrip("/")
 
+    @field_validator("alert_webhook_url")
+    @classmethod
+    def _check_webhook(cls, value: SecretStr | None) -> SecretStr | None:
+        parts = urlsplit(value.get_secret_value()) if value else None
+        if parts and not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname)))):
+            raise ValueError("https://…, as Slack gives it, or http://… for a loopback host")
+        return value
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _check_smtp(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not _is_smtp(value.get_secret_value()):
+            raise ValueError("smtp://user:password@host:587 or smtps://user:password@host:465; in user and password, @ is %40 and : is %3A")
+        return value
+
+    @field_validator("alert_email_to", "alert_email_from")
+    @classmethod
+    def _check_addresses(cls, value: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
+        given = (value,) if isinstance(value, str) else value or ()
+        if not all(_ADDRESS.fullmatch(address) for address in given):
+            raise ValueError("plain addresses such as ops@example.com, without names")
+        return value
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
         faults: list[str] = []
@@ -185,6 +235,8 @@ class Settings(BaseSettings):
             faults.append("ATTEMPT_LEASE_S must exceed GHL_CONNECT_TIMEOUT_S + GHL_READ_TIMEOUT_S by a second or more")
         if self.anonymous is Anonymous.NOTE_ONLY and not self.anonymous_contact_id:
             faults.append("ANONYMOUS=note_only needs ANONYMOUS_CONTACT_ID: the contact that collects those notes")
+        if self.alert_email_to and not (self.smtp_url and self.alert_email_from):
+            faults.append("ALERT_EMAIL_TO needs SMTP_URL and ALERT_EMAIL_FROM: the mail server, and the address it sends for")
         if faults:
             raise ValueError("\n".join(faults))
         return self
@@ -213,10 +265,28 @@ def load(environment: Mapping[str, str], specs: Iterable[ProviderSetting] = ()) 
     return settings
 
 
+def _base_urls(text: str | None) -> dict[str, str]:
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(url, str) for url in found.values()):
+        raise ValueError('a JSON object of providers and base URLs, such as {"twilio": "http://127.0.0.1:8091"}')
+    return found
+
+
 def _fault(error: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in error["loc"][:1]).upper()
     text = "is missing" if error["type"] == "missing" else str(error["msg"]).removeprefix("Value error, ")
     return f"{name}: {text}" if name else text
+
+
+def _is_smtp(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"smtp", "smtps"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is none
+        return False
 
 
 def _is_loopback(host: str) -> bool:

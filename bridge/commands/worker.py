@@ -19,6 +19,9 @@ from bridge.crm.base import Crm
 from bridge.errors import StepFailed
 from bridge.parts import Parts
 from bridge.settings import DAY_S
+from bridge.watch import notify, promises
+from bridge.watch.standing import Book
+from bridge.watch.watcher import Watcher
 from bridge.work.supervisor import Child, supervise
 from bridge.work.sweep import horse_died, needs_attention
 from bridge.work.worker import run_worker
@@ -67,7 +70,23 @@ def _sweep(parts: Parts) -> None:
     sweeper = ours.sweeper
     trim = partial(ours.store.trim, ignored_s=ours.settings.ignored_days * DAY_S)
     sweeper.chores = (partial(refresh_location, ours.crm), trim)
+    watcher = make_watcher(ours)
+    sweeper.watch = watcher.look
     sweeper.run(stopping.wait)
+    watcher.stop()
+
+
+def make_watcher(parts: Parts) -> Watcher:
+    """Who looks after the promises, with the ways to their owners that are set up. Connects to nothing."""
+    settings = parts.settings
+    return Watcher(
+        store=parts.store,
+        book=Book(parts.connection),
+        watched=promises.processes(settings),
+        routes=notify.routes(settings),
+        public_url=settings.public_url,
+        left_today=partial(promises.left_today, parts.pacing, settings.ghl_location_id),
+    )
 
 
 def refresh_location(crm: Crm) -> None:

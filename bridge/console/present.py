@@ -24,10 +24,10 @@ STATES = {
     State.NEEDS_ATTENTION: "needs attention",
 }
 CAUSES = {
-    Cause.PERMANENT: "refused: no retry mends it",
-    Cause.EXHAUSTED: "every try failed",
+    Cause.PERMANENT: "it was refused, and no retry mends that",
+    Cause.EXHAUSTED: "every try of the budget has failed",
     Cause.UNCERTAIN: "a contact may exist already",
-    Cause.CONFLICT: "two deliveries contradict each other",
+    Cause.CONFLICT: "two of its deliveries contradict each other",
     Cause.STALE: "nobody has told who called",
 }
 STEPS = {

@@ -55,9 +55,12 @@ class Crm(Protocol):
 
     `before_request`, where set, is called with the longest time in seconds that the next request can take, right before it is sent.
     It may raise, to say that a lease would not outlive the request: nothing is sent then.
+
+    `background` says that the work may wait (backfill): a part of the request budget is left to calls that ring now.
     """
 
     before_request: Callable[[float], None] | None
+    background: bool
 
     def location(self) -> Location:
         """The location's own settings, at most an hour old."""

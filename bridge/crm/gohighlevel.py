@@ -84,7 +84,7 @@ class GoHighLevel:
         self._location_id = location_id
         self._pacing = pacing
         self._cache = cache
-        self._background = background
+        self.background = background
 
     def close(self) -> None:
         """Close the idle connections. The next request opens a new one."""
@@ -173,7 +173,7 @@ class GoHighLevel:
         if unknown:
             raise ValueError(f"`{endpoint.request.name}` takes no {', '.join(sorted(unknown))}")
         path = endpoint.path.format(location_id=_part(self._location_id), contact_id=_part(contact_id), note_id=_part(note_id))
-        self._pacing.wait(self._location_id, background=self._background)
+        self._pacing.wait(self._location_id, background=self.background)
         if self.before_request:
             self.before_request(self._http.timeouts.total_s)
         outcome = self._http.send(endpoint.method, path, kind=endpoint.request.kind, query=query, body=body)

@@ -137,6 +137,12 @@ def _cause(entry: Entry, crm: InCrm) -> Check:
 
 
 def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None) -> Iterator[Check]:
+    told = ", ".join(name.replace("_", " ") for name in entry.steps)
+    yield Check(
+        "done",
+        Level.WELL,
+        f"Done already, as the ledger knows: {told}." if told else "Nothing of it is in GoHighLevel, as far as the ledger knows.",
+    )
     if not plan.ready and plan.wait_until is None:
         yield Check("satisfied", Level.WARNING, "Nothing is left to do: everything that is known has been brought already.")
     elif entry.state is State.DONE:
@@ -146,8 +152,12 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
     if crm is not None and crm.notes:
         times = "the note of this call" if crm.notes == 1 else f"{crm.notes} notes of this call"
         yield Check("note", Level.WELL, f"The contact carries {times} already; it is brought up to date, not written twice.")
-    if crm is not None and crm.found_id and entry.contact_id is None:
-        yield Check("contact", Level.WELL, "The caller has a contact in GoHighLevel already; it is used, and none is created.")
+    if crm is not None and not crm.failure and entry.contact_id is None:
+        has, has_not = (
+            "The caller has a contact in GoHighLevel; it is used, and none is created.",
+            "GoHighLevel shows no contact for this caller.",
+        )
+        yield Check("contact", Level.WELL, has if crm.found_id else has_not)
     if entry.intents:
         yield Check(
             "open", Level.WELL, "A write was announced whose outcome is not known; the replay looks for it before it sends anything."

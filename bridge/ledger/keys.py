@@ -11,7 +11,12 @@
 | `cb:index:<name>:<value>` | zset | the same for one value of those that `rows` names (bridge/ledger/index.py) | trimmed with the entries |
 | `cb:index:state:<state>` | zset | one of them, which `/metrics` reads as well | trimmed with the entries |
 | `cb:index:attention` | zset | call keys that need attention, by the time until when somebody should have acted | while they do |
-| `cb:hours:<day>` | hash | `<hour>.<what>` → how many were accepted, became leads, failed; hours and days since the epoch | HOURS_LIFE_S |
+| `cb:index:owed:<process>` | zset | call keys by the time since which something is owed for them (bridge/ledger/owed.py) | while it is |
+| `cb:took:<process>:<what>` | hash | histogram, seconds from owed to there: upper bound → how many, `sum` | for ever |
+| `cb:alert:<process>:<cause>` | string | an alert, JSON: since when, who was told what (bridge/watch/standing.py) | ALERT_LIFE_S |
+| `cb:storm:<digest>` | list | when alerts of one cause were let through, newest first (bridge/watch/guard.py) | an hour, renewed |
+| `cb:storm:<digest>:withheld` | string | how many were only counted since | two hours, renewed |
+| `cb:hours:<day>` | hash | `<hour>.<what>` → how many were accepted, failed, became leads, and how fast; since the epoch | HOURS_LIFE_S |
 | `cb:replays` | string | when the next replay may start, so that a thousand of them leave room for live calls | until then |
 | `cb:login:*` | string | failed logins to the console, by address and by name (Flask-Limiter) | a quarter of an hour, an hour |
 | `cb:index:due` | zset | call keys by the time at which the sweeper has to look at them | while open |
@@ -41,6 +46,7 @@ TRAIL_LINES = 300
 RAW_EVENTS = 32
 IGNORED_KEPT = 1000
 HOURS_LIFE_S = 100 * 86_400
+ALERT_LIFE_S = 7 * 86_400
 
 
 def entry(call_key: str) -> str:
@@ -70,6 +76,23 @@ def index(name: str, value: str) -> str:
 
 def state_index(state: str) -> str:
     return index("state", state)
+
+
+def owed(process: str) -> str:
+    return index("owed", process)
+
+
+def took(process: str, what: str) -> str:
+    return f"cb:took:{process}:{what}"
+
+
+def alert(process: str, cause: str) -> str:
+    return f"cb:alert:{process}:{cause}"
+
+
+def storm(fingerprint: str) -> str:
+    """`fingerprint` may be anything that tells causes apart."""
+    return f"cb:storm:{digest(fingerprint)}"
 
 
 def hours(day: int) -> str:

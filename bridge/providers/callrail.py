@@ -2,9 +2,10 @@
 
 https://support.callrail.com/hc/en-us/articles/5711246459149-Webhooks · https://apidocs.callrail.com/#validating-payloads
 
-A call is identified by `resource_id` (CAL…), which is also its id in the API. The numeric `id` beside it is of old times and joins with
-nothing; it stands in only where a webhook has no other. Signature: header `Signature`, base64 of HMAC-SHA1 over the raw body by the company's signing key, without a time. Retries:
-none, ever, and an endpoint that fails is switched off in the end, so what was lost comes by `flask backfill`. Any 2xx will do.
+A call is identified by `resource_id` (CAL…), which is also its id in the API; it has replaced the numeric `id`
+(https://support.callrail.com/hc/en-us/articles/4403032268557), which stands in only where a webhook has no other. Signature: header
+`Signature`, base64 of HMAC-SHA1 over the raw body by the company's signing key, without a time. Retries: none, ever, and an endpoint
+that fails is switched off in the end, so what was lost comes by `flask backfill`. Any 2xx will do.
 
 Known to get wrong: a pre-call event says `missed` and a duration of 0 while the telephone rings. It does not name its own kind, so the
 last part of the webhook's URL has to. Post-call waits up to 20 minutes for recording and transcript.
@@ -44,7 +45,7 @@ STATUS_OF_TYPE: Mapping[str, Status] = {
 
 KEY = ProviderSetting(
     "CALLRAIL_SIGNING_KEY",
-    "Signing key of the company: CallRail, Settings, Integrations, Webhooks; those of several companies separated by spaces.",
+    "Signing key of the company: CallRail, Integrations, Webhooks; those of several companies separated by spaces.",
     secret=True,
     switches_on=True,
 )

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 
 from bridge.errors import WrongSettings
+from bridge.providers import lists
 from bridge.providers.base import Provider
 from bridge.settings import ProviderSetting, Settings
 
@@ -56,6 +57,7 @@ def build(settings: Settings) -> dict[str, Provider]:
 def _specs() -> Iterator[ProviderSetting]:
     for name in PROVIDERS:
         yield from adapter(name).settings
+    yield from lists.settings()
 
 
 def __getattr__(name: str) -> object:

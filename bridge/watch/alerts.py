@@ -8,7 +8,11 @@ The rule: **one terminal failure, one event.**
 * A failure that no job raises (a killed work horse, an entry that the sweeper parks) is reported by `report`.
 * A route that raises is reported by the Flask integration.
 
-Log lines make no events, only breadcrumbs: a flood of them cannot use up the quota. `scrub` is the one place through which all events
+A storm of one cause is one issue with few events: `StormGuard` (bridge/watch/guard.py) decides which of them leave, and the next one tells
+how many did not. Broken promises are told here too (`tell`), and a monitor that hears nothing from the sweeper (`check_in`) is how a dead
+bridge is noticed.
+
+Log lines make no events, only breadcrumbs: a flood of them cannot use up the quota. `outgoing` is the one place through which all events
 leave; what Sentry shall not hear is decided there.
 """
 
@@ -16,9 +20,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import sentry_sdk
+from sentry_sdk.crons import capture_checkin
 from sentry_sdk.integrations.argv import ArgvIntegration
 from sentry_sdk.integrations.flask import FlaskIntegration
 from sentry_sdk.integrations.logging import LoggingIntegration
@@ -26,6 +32,7 @@ from sentry_sdk.integrations.rq import RqIntegration
 from sentry_sdk.types import Event, Hint
 
 from bridge.errors import StepFailed
+from bridge.watch.guard import PASSES, Admit, Verdict
 from bridge.watch.logs import fact
 from bridge.watch.masking import mask, mask_value
 
@@ -58,10 +65,19 @@ _OF_CRUMB = frozenset({"type", "category", "level", "message", "timestamp"})
 _OF_REQUEST = frozenset({"url", "method"})
 _OF_JOB = frozenset({"job_id", "func", "enqueued_at", "started_at"})
 _GROUP = "callbridge"
+CHECK_IN_EVERY_S = 60.0
+_SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
 
 
-def configure(dsn: str | None, *, owner: str, release: str | None = None, environment: str = "production") -> bool:
-    """Start the SDK for this process and whatever it forks. Says whether alerts are on.
+def _admit_all(fingerprint: str) -> Verdict:
+    del fingerprint
+    return PASSES
+
+
+def configure(
+    dsn: str | None, *, owner: str, release: str | None = None, environment: str = "production", admit: Admit = _admit_all
+) -> bool:
+    """Start the SDK for this process and whatever it forks. Says whether alerts are on. `admit` is asked about each event's cause.
 
     A second call changes nothing: it would throw away the first client with the events that it has not sent yet.
     Raises sentry_sdk.utils.BadDsn, which names what is wrong with SENTRY_DSN.
@@ -80,7 +96,7 @@ def configure(dsn: str | None, *, owner: str, release: str | None = None, enviro
         auto_enabling_integrations=False,
         disabled_integrations=[ArgvIntegration()],
         integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=None)],
-        before_send=scrub,
+        before_send=partial(outgoing, admit),
         send_default_pii=False,
         max_request_body_size="never",
         include_local_variables=False,
@@ -125,8 +141,56 @@ def flush(timeout_s: float = 2) -> None:
     sentry_sdk.flush(timeout=timeout_s)
 
 
+def tell(say: str, *, process: str, owner: str, cause: str, is_over: bool, **facts: str | float) -> None:
+    """One event about a promise of a process: that it is broken, or that it holds again. All of a cause are one issue."""
+    with sentry_sdk.new_scope() as scope:
+        scope.fingerprint = [_GROUP, process, cause]
+        _tag(scope, owner=owner, process=process, cause=cause, alert="closed" if is_over else "open")
+        for name, fact_ in facts.items():
+            scope.set_extra(name, fact_)
+        sentry_sdk.capture_message(say, level="info" if is_over else "error")
+
+
+def check_in(monitor: str) -> None:
+    """Tell Sentry that whoever calls this is alive; it makes an issue where it hears nothing. The monitor makes itself.
+
+    https://docs.sentry.io/platforms/python/crons/ and, for the fields, https://develop.sentry.dev/sdk/telemetry/check-ins/
+    """
+    capture_checkin(
+        monitor_slug=monitor,
+        status="ok",
+        monitor_config={
+            "schedule": {"type": "interval", "value": 1, "unit": "minute"},
+            "checkin_margin": _SILENT_FOR_MIN,
+            "failure_issue_threshold": 1,
+            "recovery_threshold": 1,
+        },
+    )
+
+
+def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
+    """The SDK's `before_send`: the event without personal data, or None where enough of its cause have left already."""
+    clean = scrub(event, hint)
+    if clean.get("type"):
+        return clean
+    verdict = admit(_cause_of(clean))
+    if verdict.withheld:
+        clean["extra"] = {**clean.get("extra", {}), "also_happened": verdict.withheld}
+    return clean if verdict.passes else None
+
+
+def _cause_of(event: Event) -> str:
+    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message."""
+    if fingerprint := event.get("fingerprint"):
+        return " ".join(fingerprint)
+    values = cast("dict[str, Any]", event).get("exception", {}).get("values") or [{}]
+    raised = (values[-1].get("stacktrace", {}).get("frames") or [{}])[-1]
+    parts = (values[-1].get("type"), raised.get("module"), raised.get("function"), event.get("message"))
+    return " ".join(str(part) for part in parts)
+
+
 def scrub(event: Event, hint: Hint) -> Event:
-    """The SDK's `before_send`: an event without personal data, grouped by cause. Check-ins and other shapes pass as they are."""
+    """An event without personal data, grouped by cause. Check-ins and other shapes pass as they are."""
     if event.get("type"):
         return event
     try:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import redis
 from flask import Blueprint, Response, jsonify
 
 from bridge.ledger.store import Store
 from bridge.watch import health, metrics
+from bridge.watch.promises import Process
 
 
-def blueprint(store: Store, listening: Callable[[], int], waiting_jobs: Callable[[], int]) -> Blueprint:
-    """`listening()` counts the workers that listen, `waiting_jobs()` the jobs that wait for one."""
+def blueprint(
+    store: Store,
+    listening: Callable[[], int],
+    waiting_jobs: Callable[[], int],
+    watched: Sequence[Process] = (),
+    left_today: Callable[[], int | None] = lambda: None,
+) -> Blueprint:
+    """`listening()` counts the workers that listen, `waiting_jobs()` the jobs that wait for one, `left_today()` the requests to the CRM.
+
+    `watched` are the processes whose promises have figures.
+    """
     routes = Blueprint("watch", __name__)
 
     @routes.get("/healthz")
@@ -33,7 +43,7 @@ def blueprint(store: Store, listening: Callable[[], int], waiting_jobs: Callable
     @routes.get("/metrics")
     def prometheus() -> Response:
         try:
-            return Response(metrics.render(store, waiting_jobs()), content_type=metrics.CONTENT_TYPE)
+            return Response(metrics.render(store, waiting_jobs(), watched, left_today()), content_type=metrics.CONTENT_TYPE)
         except redis.RedisError:
             return Response("Redis cannot be reached.\n", 503, content_type="text/plain; charset=utf-8")
 

@@ -149,6 +149,7 @@ def _run(needs: Needs, call_key: str, deadline: float) -> None:
         return
     work = Work(needs, entry, deadline)
     needs.crm.before_request = work.before_request
+    needs.crm.background = entry.source == "backfill"  # nobody waits for it; whoever rings now does
     alerts.bind(call_key=call_key, owner=entry.owner)
     try:
         _work_off(needs, work)

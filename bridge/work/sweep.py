@@ -32,6 +32,8 @@ REPLAY_PAUSE_S = 5.0
 SHUTDOWN = "shutdown"  # how a worker names a run that it broke off because it was told to stop
 HOUSEKEEPING_EVERY_S = 3000.0  # the location's settings are cached for an hour: no call shall have to wait for them
 
+WATCH_EVERY_S = 5.0
+
 # KEYS[1] the lease   ARGV[1] who   ARGV[2] lease, milliseconds. Returns 1 where the lease is now theirs.
 _HOLD = """
 local who = redis.call('GET', KEYS[1])
@@ -45,20 +47,27 @@ _LET_GO = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL'
 
 @dataclass
 class Sweeper:
-    """`chores` run hourly and once at the start; what they raise of redis.RedisError is waited out like any other outage."""
+    """`chores` run hourly and once at the start, `watch` every WATCH_EVERY_S, both by the one sweeper that acts.
+
+    What they raise of redis.RedisError is waited out like any other outage. Neither may take longer than the lease.
+    """
 
     connection: redis.Redis
     store: Store
     chores: tuple[Callable[[], object], ...] = ()
+    watch: Callable[[], object] | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def run(self, stop: Callable[[float], bool]) -> None:
         """Sweep until `stop(seconds to wait)` says so. A Redis that is away is waited for."""
-        next_chores = 0.0
+        next_chores = next_watch = 0.0
         while True:
             try:
                 if self.hold():
                     busy = self.sweep() >= BATCH
+                    if self.watch and time.monotonic() >= next_watch:
+                        next_watch = time.monotonic() + WATCH_EVERY_S
+                        self.watch()
                     if time.monotonic() >= next_chores:
                         next_chores = time.monotonic() + HOUSEKEEPING_EVERY_S
                         self.do_chores()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import redis
@@ -28,8 +28,9 @@ from bridge.errors import StepFailed
 from bridge.intake import http
 from bridge.intake.spool import Spool
 from bridge.intake.webhook import Receiver
-from bridge.ledger import keys
+from bridge.ledger import keys, moves
 from bridge.ledger.entry import Entry
+from bridge.ledger.store import Change
 from bridge.ledger.trail import line
 from bridge.parts import Parts
 from bridge.providers import registry
@@ -133,7 +134,7 @@ class Seen:
         return sum(one.effect for one in self.truth.requests())
 
     def counted(self, name: str) -> int:
-        return int(self.connection.hget(keys.COUNT, name) or 0)  # type: ignore[arg-type]  # - redis-py types it for asyncio as well
+        return int(self.connection.hget(keys.COUNT, name) or 0)
 
     def assert_one_lead(self, *calls: PhoneCall, phone: str = ADA) -> str:
         """One living contact for the caller, none without a phone, one note for each call, each on that contact; every call is done."""
@@ -185,6 +186,14 @@ class Bridge(Seen):
         self.rig.clock.sleep(seconds)
         self.rig.rest()
 
+    def run_until(self, at: float) -> None:
+        """Let time pass until `at`, whether everything has come to rest or not."""
+        while self.rig.clock.now() < at:
+            self.rig.run_jobs()
+            self.rig.sweep()
+            due = self.connection.zrange(keys.DUE, 0, 0, withscores=True)
+            self.rig.clock.at = min(at, max(self.rig.clock.at + 0.001, due[0][1] + 0.001 if due else at))
+
     def fault(self, kind: str, **details: Any) -> int:
         return self.rig.engine.faults.add(Fault.model_validate({"kind": kind, **details}))
 
@@ -205,9 +214,6 @@ class Bridge(Seen):
 
     def replay(self, *calls: PhoneCall) -> None:
         """A person puts calls back."""
-        from bridge.ledger import moves
-        from bridge.ledger.store import Change
-
         for call in calls:
             self.rig.process.store.change(
                 twilio_key(call), lambda entry, moment: Change(moves.replay(entry, moment.now), (line(moment.now, "replayed"),))
@@ -234,7 +240,7 @@ class Crew(Seen):
         self.failed: list[StepFailed] = []
         self.broken: list[Exception] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> Self:
         self.ghl.start()
         quick = {"GHL_CONNECT_TIMEOUT_S": "1", "GHL_READ_TIMEOUT_S": "5", "SETTLE_SCHEDULE_S": "0.2,0.3,0.5", "RETRY_BASE_S": "0.2"}
         where = {"REDIS_URL": self._url, "GHL_BASE_URL": self.ghl.url, "SPOOL_PATH": str(self._folder / "spool.sqlite3")}
@@ -294,7 +300,7 @@ class Crew(Seen):
             if popped is None:
                 time.sleep(0.01)
                 continue
-            self._run(parts, popped.decode())  # type: ignore[union-attr]  # - redis-py types it for asyncio as well
+            self._run(parts, popped.decode())
         parts.crm.close()
         parts.connection.close()
 

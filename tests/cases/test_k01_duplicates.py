@@ -102,7 +102,7 @@ def test_b005_late_release_leaves_the_newer_holders_lease_in_place(bridge):
     clock = bridge.rig.clock
     claims = Claims(bridge.connection, clock, lease_s=5, wait_s=0, monotonic=clock.monotonic, sleep=clock.sleep)
     early = claims.acquire(LOCATION, ADA, owner="early")
-    clock.sleep(12)
+    clock.at += 12
     late = claims.acquire(LOCATION, ADA, owner="late")
     claims.release(early)
     assert claims.renew(late).token == late.token

@@ -12,7 +12,9 @@ KEYPAD = ["+266696687", "+266696687", "+266696687", "+7378742833", "+86282452253
 
 
 def ignored(bridge):
-    return {name.decode(): int(times) for name, times in bridge.connection.hgetall("cb:count").items() if name.startswith(b"events.ignored")}
+    return {
+        name.decode(): int(times) for name, times in bridge.connection.hgetall("cb:count").items() if name.startswith(b"events.ignored")
+    }
 
 
 def test_b059_keypad_spellings_of_hidden_callers_make_no_contact(bridge):

@@ -22,7 +22,9 @@ def test_b101_token_that_ends_between_contact_and_note_is_one_question_and_no_se
     assert (bridge.asked(CREATE), len(bridge.notes())) == (1, 1)
 
 
-@pytest.mark.parametrize(("state", "cause"), [("revoked", "crm.401_token"), ("scope_missing", "crm.401_scope"), ("wrong_location", "crm.403")])
+@pytest.mark.parametrize(
+    ("state", "cause"), [("revoked", "crm.401_token"), ("scope_missing", "crm.401_scope"), ("wrong_location", "crm.403")]
+)
 def test_b098_b100_b103_refused_token_costs_one_request_for_each_call_and_has_one_cause(bridge, state, cause):
     """Nothing is refreshed, by nobody: there is no race for a token, and no storm on its endpoint."""
     bridge.rig.engine.configure({"token_state": state})

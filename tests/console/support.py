@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from dataclasses import replace
 
 from flask import Flask
@@ -45,6 +46,7 @@ class Site:
         self.settings = make_settings(**told | environment)
         self.parts = build_parts(self.settings)
         self.store = self.parts.store
+        self._at_work = threading.RLock()  # one call at a time: a client of the CRM belongs to one thread
         self.app = Flask("callbridge")
         self.app.secret_key = ENVIRONMENT["SECRET_KEY"]
         site.install(self.app, self.parts)
@@ -66,11 +68,13 @@ class Site:
         return call.key
 
     def take(self, call: Call) -> None:
-        Acceptor(self.store, self.parts.plan, self.settings).accept(Event(call, "status", repr(call), None, "webhook", '{"From": "a caller"}'))
+        Acceptor(self.store, self.parts.plan, self.settings).accept(
+            Event(call, "status", repr(call), None, "webhook", '{"From": "a caller"}')
+        )
 
     def run(self, call_key: str) -> Entry:
         """Run the call as a worker would; what fails for good is seen in the entry."""
-        with contextlib.suppress(StepFailed):
+        with self._at_work, contextlib.suppress(StepFailed):
             attempt.run(self.parts.attempt, call_key)
         return self.entry(call_key)
 
@@ -80,20 +84,22 @@ class Site:
 
     def work(self) -> int:
         """One round of a deployment's workers: start what is due, run what is queued. Returns how many calls were run."""
-        self.parts.sweeper.sweep()
-        queued = [name.decode() for name in self.parts.connection.lrange("rq:queue:calls", 0, -1)]
-        for call_key in queued:
-            self.parts.connection.lrem("rq:queue:calls", 0, call_key)
-            self.run(call_key)
-        return len(queued)
+        with self._at_work:
+            self.parts.sweeper.sweep()
+            queued = [name.decode() for name in self.parts.connection.lrange("rq:queue:calls", 0, -1)]
+            for call_key in queued:
+                self.parts.connection.lrem("rq:queue:calls", 0, call_key)
+                self.run(call_key)
+            return len(queued)
 
     def fail(self, number: int = 0, **facts) -> str:
         """A call comes in, and needs attention: the token lacks a scope. GoHighLevel is well again afterwards."""
-        call_key = self.accept(number, **facts)
-        fault = self.ghl.add_fault("scope_missing", method="POST", path="/contacts/")
-        self.run(call_key)
-        self.ghl.remove_fault(fault)
-        self.parts.connection.delete("rq:queue:calls")
+        with self._at_work:
+            fault = self.ghl.add_fault("scope_missing", method="POST", path="/contacts/")
+            call_key = self.accept(number, **facts)
+            self.run(call_key)
+            self.ghl.remove_fault(fault)
+            self.parts.connection.delete("rq:queue:calls")
         return call_key
 
     def park(self, number: int = 0, *, at: float | None = None) -> str:

@@ -1,0 +1,226 @@
+"""What is promised for a process, what is the case, and which promises are broken. `read` asks Redis, the rest is pure.
+
+A process has an owner, a promise and figures of its own. Today the calls of a deployment are one process; with one for each dialled
+number, `bridge.ledger.owed.process` tells them apart, and nothing here changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from bridge.crm.pacing import Pacing
+from bridge.errors import Transient
+from bridge.ledger import index, keys, owed
+from bridge.ledger.entry import Cause
+from bridge.ledger.owed import BEYOND, BOUNDS, Reached
+from bridge.ledger.store import Store
+from bridge.settings import Settings
+
+ENOUGH = 20  # calls below which a share or a percentile says nothing
+SHORT_OF_BUDGET = 0.1  # of a day's requests
+AFFECTED_LIMIT = 500  # calls that are looked at to count their callers
+
+LATE, SLOW, FAILURES, BUDGET, SILENCE = "promise.late", "promise.slow", "failures.share", "crm.budget_left", "silence"
+CAUSES = (LATE, SLOW, FAILURES, BUDGET, SILENCE, *(f"attention.{cause.value}" for cause in Cause))
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Who answers for a kind of work, and what is promised for it. Times in seconds."""
+
+    name: str
+    owner: str
+    promise_s: float
+    silence_s: float | None  # no call for this long is reported; None: silence is normal
+    failure_share: float  # of the calls that ended, 0 to 1
+    daily: int  # requests to the CRM allowed in a day
+
+
+def processes(settings: Settings) -> tuple[Process, ...]:
+    one = Process(
+        name=owed.PROCESS,
+        owner=settings.bridge_owner,
+        promise_s=settings.promise_s,
+        silence_s=settings.silence_s,
+        failure_share=settings.failure_share,
+        daily=settings.ghl_daily,
+    )
+    return (one,)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """How a process does. `took`, `leads` and `failures` are of this hour and the one before."""
+
+    oldest_s: float = 0.0  # age of the oldest waiting call, from when something was owed for it
+    waiting: int = 0
+    late: int = 0
+    took: Mapping[str, int] | None = None  # upper bound of a bucket, seconds → how many leads took at most so long
+    leads: int = 0
+    failures: int = 0
+    attention: Mapping[Cause, int] | None = None
+    left_today: int | None = None  # requests to the CRM; None: not known
+    silent_s: float | None = None  # since the newest call; None: there was none yet
+
+    def quantile(self, share: float) -> float | None:
+        """Seconds within which this share of the leads came, rounded up to a bucket's bound; inf beyond the last, None without leads."""
+        return quantile(self.took or {}, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One promise that is broken now."""
+
+    cause: str
+    count: int  # calls, or 1 where it is not about single calls
+    say: str
+    do: str
+    page: str = ""  # of the console
+
+
+def quantile(took: Mapping[str, int], share: float) -> float | None:
+    """From the histogram's buckets; see `Figures.quantile`."""
+    total = sum(took.values())
+    passed = 0
+    for bound in (*BOUNDS, BEYOND) if total else ():
+        passed += took.get(str(bound), 0)
+        if passed >= share * total:
+            return float(bound)
+    return None
+
+
+def read(store: Store, process: Process, *, left_today: int | None = None) -> Figures:
+    """Constant work, however many calls there are. Raises redis.RedisError."""
+    now, name = store.clock.now(), keys.owed(process.name)
+    with store.connection.pipeline(transaction=False) as pipe:
+        pipe.zrange(name, 0, 0, withscores=True)
+        pipe.zcount(name, "-inf", now)
+        pipe.zcount(name, "-inf", f"({now - process.promise_s!r}")
+        pipe.zrange(keys.ALL, -1, -1, withscores=True)
+        for cause in Cause:
+            pipe.zcard(keys.index("cause", cause.value))
+        oldest, waiting, late, newest, *attention = pipe.execute()
+    hours = _sums(store, now)
+    prefix = f"{Reached.LEAD}_s:"
+    return Figures(
+        oldest_s=max(now - oldest[0][1], 0.0) if oldest else 0.0,
+        waiting=waiting,
+        late=late,
+        took={what.removeprefix(prefix): times for what, times in hours.items() if what.startswith(prefix)},
+        leads=hours.get("leads", 0),
+        failures=hours.get("failures", 0),
+        attention=dict(zip(Cause, attention, strict=True)),
+        left_today=left_today,
+        silent_s=now - newest[0][1] if newest else None,
+    )
+
+
+def left_today(pacing: Pacing, location_id: str) -> int | None:
+    """Requests to the CRM that are left, or None while Redis cannot say."""
+    try:
+        return pacing.remaining(location_id).daily
+    except Transient:
+        return None
+
+
+def _sums(store: Store, now: float) -> dict[str, int]:
+    last = index.hour(now)
+    sums: dict[str, int] = {}
+    for (_, what), times in store.hours(last - 1, last).items():
+        sums[what] = sums.get(what, 0) + times
+    return sums
+
+
+def breaches(process: Process, figures: Figures) -> tuple[Breach, ...]:
+    """Which promises are broken, as sentences without anything personal."""
+    found = (_late(process, figures), _slow(process, figures), _failures(process, figures), _budget(process, figures))
+    attention = (_attention(cause, count) for cause, count in (figures.attention or {}).items())
+    return tuple(breach for breach in (*found, _silence(process, figures), *attention) if breach)
+
+
+def _late(process: Process, figures: Figures) -> Breach | None:
+    if not figures.late:
+        return None
+    say = (
+        f"{counted(figures.late, 'call waits', 'calls wait')} longer than the promised {span(process.promise_s)}; "
+        f"the oldest for {span(figures.oldest_s)}."
+    )
+    do = "Open the console: it says whether workers listen and what the oldest call waits for. Nothing is lost; they go on by themselves."
+    return Breach(LATE, figures.late, say, do)
+
+
+def _slow(process: Process, figures: Figures) -> Breach | None:
+    p95 = figures.quantile(0.95)
+    if p95 is None or p95 <= process.promise_s or sum((figures.took or {}).values()) < ENOUGH:
+        return None
+    took = f"more than {span(BOUNDS[-1])}" if p95 == float("inf") else f"up to {span(p95)}"
+    say = f"Of the last hours' leads one in twenty took {took}; {span(process.promise_s)} are promised."
+    return Breach(SLOW, 1, say, "See whether calls wait for a worker (raise WORKERS) or for GoHighLevel (its status page, its rate limit).")
+
+
+def _failures(process: Process, figures: Figures) -> Breach | None:
+    ended = figures.leads + figures.failures
+    if ended < ENOUGH or figures.failures <= process.failure_share * ended:
+        return None
+    say = f"{figures.failures} of the last hours' {ended} calls failed for good: {figures.failures / ended:.0%}."
+    return Breach(FAILURES, figures.failures, say, "Look up the cause that most of them share in docs/errors.md.", "/attention")
+
+
+def _budget(process: Process, figures: Figures) -> Breach | None:
+    left = figures.left_today
+    if left is None or left >= SHORT_OF_BUDGET * process.daily:
+        return None
+    say = f"{left} of {process.daily} requests to GoHighLevel are left for today. When they are spent, calls wait until tomorrow."
+    return Breach(BUDGET, 1, say, "Stop what else uses this location's token, and leave backfills and replays for tomorrow.")
+
+
+def _silence(process: Process, figures: Figures) -> Breach | None:
+    if process.silence_s is None or figures.silent_s is None or figures.silent_s <= process.silence_s:
+        return None
+    say = f"No call has come for {span(figures.silent_s)}."
+    return Breach(SILENCE, 1, say, "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system.")
+
+
+_TO_DO = {
+    Cause.PERMANENT: "Mend what the cause names (docs/errors.md), then replay.",
+    Cause.EXHAUSTED: "See the attempts for what failed each time; when that is mended, replay.",
+    Cause.UNCERTAIN: "Search GoHighLevel for the caller; say which contact it is, or replay to create one.",
+    Cause.CONFLICT: "Compare the two versions, then replay or close.",
+    Cause.STALE: "Find the caller in the phone system's own list, enter the lead by hand, close.",
+}
+
+
+def _attention(cause: Cause, count: int) -> Breach | None:
+    say = f"{counted(count, 'call needs', 'calls need')} attention ({cause.value})."
+    return Breach(f"attention.{cause.value}", count, say, _TO_DO[cause], "/attention") if count else None
+
+
+def callers(store: Store, process: Process, cause: str) -> tuple[int, bool]:
+    """How many different callers a breach of `cause` is about, and whether there may be more. Raises redis.RedisError."""
+    if cause == LATE:
+        until = store.clock.now() - process.promise_s
+        rows = store.connection.zrange(keys.owed(process.name), "-inf", until, byscore=True, offset=0, num=AFFECTED_LIMIT)
+    elif cause == FAILURES:
+        rows = store.connection.zrange(keys.ATTENTION, 0, AFFECTED_LIMIT - 1)
+    elif cause.startswith("attention."):
+        rows = store.connection.zrange(keys.index("cause", cause.partition(".")[2]), 0, AFFECTED_LIMIT - 1)
+    else:
+        return 0, False
+    found = cast("list[bytes]", rows)
+    entries = store.get_many(row.decode() for row in found)
+    who = {(entry.facts.caller.e164 if entry.facts.caller else None) or entry.call_key for entry in entries}
+    return len(who), len(found) == AFFECTED_LIMIT
+
+
+def counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
+
+
+def span(seconds: float) -> str:
+    """A time as people say it: 45 s, 3 min, 2 h, 4 days."""
+    for unit, size, upto in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < upto:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} days"

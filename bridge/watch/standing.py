@@ -1,0 +1,159 @@
+"""An alert while it stands, and what is to be said about it. Pure, but for `Book`, which changes one by compare-and-set.
+
+On each route at most one message about a cause in a quarter of an hour, however often the promise is broken and kept in it; a second one
+says at once that it is over. While it lasts another comes when the number has doubled, or after a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import cast
+
+import redis
+from pydantic import TypeAdapter
+
+from bridge.ledger import keys
+
+GAP_S = 900.0
+REMIND_S = 86_400.0
+SENDING_S = 60.0  # after which a sending that nobody has settled is taken to have failed: its process died
+_TRIES = 20
+
+
+class Kind(StrEnum):
+    OPEN = "open"
+    STILL = "still"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one route has been told."""
+
+    at: float | None = None  # when it last heard that the promise is broken
+    count: int = 0  # how many it heard of then
+    is_open: bool = False  # it has to hear of the end
+    by: str | None = None  # who is sending right now
+    until: float = 0.0  # and until when that is believed
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One cause of one process. `since` None: the promise holds, and this only remembers what was said."""
+
+    since: float | None = None
+    ended_at: float | None = None
+    count: int = 0
+    most: int = 0  # the highest count since `since`
+    routes: Mapping[str, Told] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What `by` has to send now."""
+
+    route: str
+    kind: Kind
+    since: float
+    count: int
+    by: str
+
+
+def look(old: Standing, count: int, now: float, routes: Iterable[str], by: str) -> tuple[Standing, tuple[Sending, ...]]:
+    """What becomes of an alert when `count` calls are concerned now (0: the promise holds), and what `by` has to say on which routes."""
+    seen = _seen(old, count, now)
+    sendings = []
+    told = dict(seen.routes)
+    for route in routes:
+        before = told.get(route, Told())
+        kind = _due(seen, before, now)
+        if kind is not None:
+            told[route] = replace(before, by=by, until=now + SENDING_S)
+            sendings.append(Sending(route, kind, seen.since or now, seen.count or seen.most, by))
+    return replace(seen, routes=told), tuple(sendings)
+
+
+def _seen(old: Standing, count: int, now: float) -> Standing:
+    if count:
+        begins = old.since is None or old.ended_at is not None
+        return replace(old, since=now if begins else old.since, ended_at=None, count=count, most=count if begins else max(old.most, count))
+    if old.since is None:
+        return old
+    if not any(told.is_open for told in old.routes.values()):
+        return replace(old, since=None, ended_at=None, count=0)
+    return replace(old, ended_at=old.ended_at or now, count=0)
+
+
+def _due(standing: Standing, told: Told, now: float) -> Kind | None:
+    if told.by is not None and now < told.until:
+        return None
+    if standing.count == 0:
+        return Kind.OVER if told.is_open else None
+    silent_s = now - told.at if told.at is not None else REMIND_S
+    if silent_s < GAP_S:
+        return None
+    if not told.is_open:
+        return Kind.OPEN
+    return Kind.STILL if standing.count >= 2 * told.count or silent_s >= REMIND_S else None
+
+
+def settle(old: Standing, sending: Sending, now: float, *, is_sent: bool) -> Standing:
+    """After a sending. What was not sent is due again; what somebody else has taken over is left to them."""
+    told = old.routes.get(sending.route, Told())
+    if told.by != sending.by:
+        return old
+    after = replace(told, by=None, until=0.0)
+    if is_sent and sending.kind is Kind.OVER:
+        after = replace(after, is_open=False)
+    elif is_sent:
+        after = replace(after, at=now, count=sending.count, is_open=True)
+    return replace(old, routes={**old.routes, sending.route: after})
+
+
+def is_over(standing: Standing, now: float) -> bool:
+    """Nothing is left to remember: the promise holds, all have heard, and the next breach may be told at once."""
+    return standing.since is None and all(told.by is None and now - (told.at or 0.0) >= GAP_S for told in standing.routes.values())
+
+
+_CODEC: TypeAdapter[Standing] = TypeAdapter(Standing)
+Decide = Callable[[Standing], Standing]
+
+
+class Book:
+    """The alerts of all processes in Redis. Every method raises redis.RedisError."""
+
+    def __init__(self, connection: redis.Redis) -> None:
+        self._connection = connection
+
+    def standing(self, process: str, causes: Iterable[str]) -> dict[str, Standing]:
+        """Those of `causes` about which something is remembered."""
+        named = tuple(causes)
+        documents = cast("list[bytes | None]", self._connection.mget([keys.alert(process, cause) for cause in named]))
+        return {cause: _CODEC.validate_json(document) for cause, document in zip(named, documents, strict=True) if document}
+
+    def change(self, process: str, cause: str, decide: Decide, now: float) -> Standing:
+        """Write what `decide` makes of an alert. Of two who try at once, the second decides on what the first wrote."""
+        name = keys.alert(process, cause)
+        with self._connection.pipeline() as pipe:
+            for _ in range(_TRIES):
+                pipe.watch(name)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+                document = cast("bytes | None", pipe.get(name))
+                old = _CODEC.validate_json(document) if document else Standing()
+                new = decide(old)
+                forget = is_over(new, now)
+                if new == old and not (forget and document):
+                    pipe.unwatch()
+                    return old
+                pipe.multi()
+                if forget:
+                    pipe.delete(name)
+                else:
+                    pipe.set(name, _CODEC.dump_json(new, exclude_defaults=True), ex=keys.ALERT_LIFE_S)
+                try:
+                    pipe.execute()
+                except redis.WatchError:
+                    continue
+                return new
+        raise redis.WatchError(f"the alert {cause} of {process} kept changing under {_TRIES} tries")

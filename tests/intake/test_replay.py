@@ -1,0 +1,115 @@
+"""What is said before a replay: each question, and its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.crm.base import Note
+from bridge.errors import Permanent, Transient
+from bridge.intake import replay
+from bridge.intake.replay import FRESH_S, InCrm, Level, Preview
+from bridge.ledger import by_hand, moves
+from bridge.ledger.entry import Entry, Plan, State
+from tests.support.builders import ANONYMOUS, KEY, NOW, PHONE, done_entry, make_call, parked_entry, queued_entry, running_entry
+from tests.support.crm import FakeCrm
+
+STEPS = ("find_or_create_lead", "tag_lead", "note_call")
+READY = Plan(ready=("find_or_create_lead",))
+NOTHING_THERE = InCrm()
+
+
+def judged(
+    entry: Entry, plan: Plan = READY, *, crm: InCrm | None = NOTHING_THERE, later: Entry | None = None, now: float = NOW, **more
+) -> Preview:
+    idle = entry.state in (State.NEEDS_ATTENTION, State.DONE)
+    fresh = by_hand.replay(entry, now, start_at=now, from_step=more.get("from_step"), order=STEPS) if idle else entry
+    return replay.judge(entry, fresh, plan, now, crm=crm, later=later, order=STEPS, **more)
+
+
+def levels(preview: Preview) -> dict[str, Level]:
+    return {check.name: check.level for check in preview.checks}
+
+
+def test_a_fresh_failure_whose_cause_has_gone_needs_no_reason() -> None:
+    preview = judged(parked_entry())
+    assert preview.is_possible
+    assert not preview.needs_reason
+    assert preview.will_do == STEPS
+
+
+@pytest.mark.parametrize("entry", [queued_entry(), running_entry()])
+def test_what_is_under_way_is_not_replayed(entry: Entry) -> None:
+    preview = judged(entry)
+    assert not preview.is_possible
+    assert levels(preview) == {"state": Level.STOP}
+
+
+LATER = replace(done_entry(facts=make_call(root_id="CA9")), contact_id="c1")
+DOUBTS = {
+    "cause": lambda: judged(parked_entry(), crm=InCrm(failure="GoHighLevel answered 401.")),
+    "satisfied": lambda: judged(parked_entry(), Plan()),
+    "age": lambda: judged(parked_entry(), now=NOW + FRESH_S + 1),
+    "later": lambda: judged(parked_entry(), later=LATER),
+    "gone": lambda: judged(parked_entry(), crm=InCrm(is_gone=True)),
+    "changed": lambda: judged(moves.adopt(parked_entry(), "c1", created=True), crm=InCrm(found_id="c2", notes=0)),
+    "opted out": lambda: judged(parked_entry(), crm=InCrm(found_id="c1", tags=("VIP", "Do Not Contact"))),
+    "again": lambda: judged(moves.record(done_entry(), "note_call", NOW, version=1), from_step="note_call"),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_each_doubt_asks_for_a_reason(name: str) -> None:
+    preview = DOUBTS[name]()
+    assert levels(preview)[name] is Level.WARNING
+    assert preview.needs_reason
+    assert preview.is_possible
+
+
+def test_a_call_that_is_done_asks_for_a_reason_even_with_work_left() -> None:
+    assert levels(judged(done_entry()))["satisfied"] is Level.WARNING
+
+
+def test_what_was_done_is_told_and_only_the_rest_would_be() -> None:
+    parked = moves.adopt(moves.record(parked_entry(), "find_or_create_lead", NOW, version=1), "c1", created=True)
+    preview = judged(parked, Plan(ready=("tag_lead",)), crm=InCrm(found_id="c1", notes=1))
+    told = {check.name: check.say for check in preview.checks}
+    assert "find or create lead" in told["done"]
+    assert "not written twice" in told["note"]
+    assert preview.will_do == ("tag_lead", "note_call")
+
+
+# ---- Looking
+
+
+def test_looking_reads_and_writes_nothing() -> None:
+    crm = FakeCrm()
+    known = crm.add(PHONE, tags=("dnd",))
+    crm.notes[known.id] = [Note("n1", f"Inbound call\nCallbridge call {KEY}"), Note("n2", f"Callbridge call {KEY}0")]
+    assert replay.look(crm, parked_entry()) == InCrm(found_id=known.id, tags=("dnd",), notes=1)
+    assert crm.requests == ["find_contact", "list_notes"]
+
+
+def test_a_deleted_contact_is_seen_to_be_gone() -> None:
+    crm = FakeCrm()
+    assert replay.look(crm, moves.adopt(parked_entry(), "c99", created=True)).is_gone
+
+
+@pytest.mark.parametrize("request_name", ["find_contact", "list_notes"])
+@pytest.mark.parametrize(
+    "error", [Permanent("refused +15550101234", cause="crm.403", hint="Check GHL_TOKEN."), Transient("away", cause="crm.5xx")]
+)
+def test_a_crm_that_does_not_answer_is_the_answer(request_name: str, error: Exception) -> None:
+    crm = FakeCrm()
+    crm.add(PHONE)
+    crm.refuse(request_name, error)
+    failure = replay.look(crm, parked_entry()).failure
+    assert failure is not None
+    assert PHONE not in failure
+
+
+def test_a_caller_without_a_number_is_not_searched_for() -> None:
+    crm = FakeCrm()
+    assert replay.look(crm, parked_entry(facts=make_call(caller=ANONYMOUS))) == InCrm()
+    assert crm.requests == []
