@@ -49,6 +49,10 @@ _DECIMAL = re.compile(r"[0-9]{5,}\.[0-9]+")  # 2025550143.0: a number that went 
 _SHORT = 5  # digits; what is dialled inside a house (201, 4711) reads as a number in countries with short ones
 _LEAST = 7  # digits with country code; the shortest E.164 numbers in use (Niue, +683 xxxx)
 
+# What systems without a number fill in: area codes do not begin with 0 or 1 in North America, and none is ten equal digits
+# (https://www.nanpa.com/numbering/area-codes). Many callers share such a number, so it is nobody's.
+_PLACEHOLDER = re.compile(r"\+1(?:[01][0-9]{9}|([2-9])\1{9})")
+
 _MEXICO_WITH_1 = re.compile(r"\+521([0-9]{10})")
 _BRAZIL_WITHOUT_9 = re.compile(r"\+55([1-9][0-9])([6-9][0-9]{7})")
 # In São Paulo some mobiles began with 5 before the ninth digit came, as landlines there do: such a number may be either.
@@ -238,7 +242,8 @@ def _parse(text: str, region: str | None) -> str | None:
         return None
     is_possible = phonenumbers.is_possible_number_with_reason(number) == phonenumbers.ValidationResult.IS_POSSIBLE
     is_settled = _format(number) == e164  # read again it would be another number: two trunk zeros, and the like
-    return e164 if is_possible and is_settled and len(e164) > _LEAST else None
+    is_somebodys = len(e164) > _LEAST and not _PLACEHOLDER.fullmatch(e164)
+    return e164 if is_possible and is_settled and is_somebodys else None
 
 
 def _format(number: phonenumbers.PhoneNumber) -> str:

@@ -28,6 +28,7 @@ from bridge.work.sweep import Sweeper
 
 DRAIN_EVERY_S = 5.0
 CLAIM_MARGIN_S = 2.0
+SECRET_CHARS = 8  # what is shorter could be any word of an event
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,10 @@ class Parts:
 
     @cached_property
     def receiver(self) -> Receiver:
-        return Receiver(self.providers, Acceptor(self.store, self.plan, self.settings), self.store, Spool(self.settings.spool_path))
+        acceptor = Acceptor(self.store, self.plan, self.settings)
+        words = [word for spec in registry.SETTINGS if spec.secret for word in self.settings.value(spec.name).split()]
+        secrets = [word for word in words if len(word) >= SECRET_CHARS]
+        return Receiver(self.providers, acceptor, self.store, Spool(self.settings.spool_path), secrets)
 
     @cached_property
     def drainer(self) -> Drainer:

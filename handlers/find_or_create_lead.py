@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import takewhile
 
 from bridge import numbers
@@ -53,7 +54,15 @@ def need(entry: Entry, now: float, settings: Settings) -> Need:
         return _need_without_caller(entry)
     if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
         return Need(skipped=WHY_NO_LEAD[caller.kind])
+    if caller.e164 in _own_lines(settings.own_numbers, settings.default_region):
+        return Need(skipped="the caller is one of the business's own numbers (OWN_NUMBERS)")
     return READY
+
+
+@lru_cache(maxsize=8)
+def _own_lines(own_numbers: tuple[str, ...], region: str) -> frozenset[str]:
+    """The business's own lines in the spelling that callers have here. Asked for every event, so parsed once."""
+    return frozenset(e164 for own in own_numbers if (e164 := numbers.identify(own, region=region).e164))
 
 
 def _need_without_caller(entry: Entry) -> Need:

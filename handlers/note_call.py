@@ -14,7 +14,7 @@ from bridge.ledger.trail import line
 from bridge.settings import Settings
 from bridge.work.attempt import Work
 from handlers import note_text
-from handlers.settle_call import look_again_later
+from handlers.settle_call import look_again_later, patience_with_a_new_contact
 from handlers.step import NOTHING, READY, Need, Step
 
 NAME = "note_call"
@@ -40,7 +40,8 @@ def run(work: Work) -> None:
     zone = work.crm.location().timezone
     body = note_text.render(facts, zone=zone, limit=work.settings.note_max_chars)
     try:
-        _bring(work, contact_id, body)
+        with patience_with_a_new_contact(work):
+            _bring(work, contact_id, body)
     except Permanent as refused:
         short = note_text.render(facts, zone=zone, limit=SHORT_CHARS)
         if refused.cause not in REFUSED_FOR_ITS_TEXT or len(short) >= len(body):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 
-from bridge.errors import NotYet
+from bridge.errors import Gone, NotYet
+from bridge.work.attempt import Work
 
+FIND = "find_or_create_lead"
 _EARLY_S = 0.001  # a look that comes this early is the look: floats would else ask for one more after no time at all
 
 
@@ -26,3 +29,21 @@ def look_again_later(what: str, age_s: float, schedule_s: Sequence[float]) -> No
     pause = next_look(age_s, schedule_s)
     if pause is not None:
         raise NotYet(f"the answer to an earlier {what} was lost; looking whether it took effect", cause=f"settle.{what}", retry_in=pause)
+
+
+@contextmanager
+def patience_with_a_new_contact(work: Work) -> Iterator[None]:
+    """A contact that this call has just created may not show everywhere in the CRM yet: "not found" is believed after the schedule.
+
+    Given up at once, it would be looked for in an index that lags just as much, and perhaps be created a second time. A call that has
+    lost a contact before is not patient: that one was waited for, and waiting has to end.
+    """
+    try:
+        yield
+    except Gone as gone:
+        adopted = work.entry.steps.get(FIND)
+        is_new = work.entry.contact_created and work.entry.lost_contact_id is None
+        pause = next_look(work.now - adopted.at, work.settings.settle_schedule_s) if adopted and is_new else None
+        if pause is None:
+            raise
+        raise NotYet("the contact was created just now and does not show yet", cause="settle.contact", retry_in=pause) from gone

@@ -7,6 +7,7 @@ from bridge.ledger.entry import Entry
 from bridge.ledger.trail import line
 from bridge.settings import Anonymous, Settings
 from bridge.work.attempt import Work
+from handlers.settle_call import patience_with_a_new_contact
 from handlers.step import NOTHING, READY, Need, Step
 
 NAME = "tag_lead"
@@ -24,7 +25,8 @@ def run(work: Work) -> None:
     """Adding a tag twice changes nothing, so a lost answer is simply sent again."""
     if work.entry.contact_id is None:
         return
-    work.crm.add_tags(work.entry.contact_id, work.settings.lead_tags)
+    with patience_with_a_new_contact(work):
+        work.crm.add_tags(work.entry.contact_id, work.settings.lead_tags)
     work.record(NAME, line(work.now, "tagged"))
 
 

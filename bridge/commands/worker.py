@@ -14,6 +14,7 @@ import click
 from flask import current_app
 
 from bridge import parts as process
+from bridge.commands.call_lists import configured, start_catch_up
 from bridge.connections import await_redis, worker_connection
 from bridge.crm.base import Crm
 from bridge.errors import StepFailed
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 def command() -> None:
     """Run calls: the RQ workers and the sweeper. Stops cleanly on SIGTERM."""
     parts: Parts = current_app.extensions["callbridge"]
+    configured(parts)  # a wrong setting of a list stops the start, not the sweeper
     children = [Child(f"worker-{number + 1}", partial(_work, parts)) for number in range(parts.settings.workers)]
     sys.exit(supervise([*children, Child("sweeper", partial(_sweep, parts))]))
 
@@ -72,6 +74,7 @@ def _sweep(parts: Parts) -> None:
     sweeper.chores = (partial(refresh_location, ours.crm), trim)
     watcher = make_watcher(ours)
     sweeper.watch = watcher.look
+    start_catch_up(_fresh(parts), stopping)
     sweeper.run(stopping.wait)
     watcher.stop()
 

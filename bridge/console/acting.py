@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import urlencode
@@ -133,9 +134,9 @@ class Acting:
 
     @staticmethod
     def _shown(survey: Survey) -> Survey:
-        """Without what has come since the page was made: nobody has looked at that."""
+        """Without what has come since the page was made: nobody has looked at that. A form that does not tell has shown nothing."""
         try:
-            made_at = float(request.form.get("made_at", "inf"))
+            made_at = float(request.form.get("made_at", "")) if request.method == "POST" else math.inf
         except ValueError:
             made_at = 0.0
         known = tuple(one for one in survey.previews if one.entry.trouble and one.entry.trouble.at <= made_at)
@@ -153,7 +154,7 @@ class Acting:
             done, left = self._desk.close_all(entries, by=by, reason=reason)
             said = f"{present.count(done, 'call is', 'calls are')} closed."
         else:
-            done, left = self._desk.assign_all(entries, request.form.get("owner", ""), by=by)
+            done, left = self._desk.assign_all(entries, request.form.get("to", ""), by=by)
             said = f"{present.count(done, 'call has', 'calls have')} a new owner."
         fact(log, "console bulk action", action=action, by=by, done=done, left=left)
         flash(said + (f" {left:,} were left as they are." if left else ""), "well" if done else "warning")

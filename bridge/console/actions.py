@@ -14,7 +14,7 @@ from bridge.crm.base import Crm
 from bridge.errors import BridgeError, Gone, NotYet, StepFailed, WrongMove
 from bridge.intake import replay
 from bridge.intake.replay import InCrm, Preview
-from bridge.ledger import by_hand, keys
+from bridge.ledger import by_hand, keys, turns
 from bridge.ledger.claims import Claims
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Wanted
@@ -26,14 +26,6 @@ from bridge.work.attempt import Planner
 BULK = 1000  # calls in one action; what is left is told, and the action can be repeated
 REASON_CHARS = 500
 REQUESTS_A_CALL = 3  # to the CRM, for a new caller (docs/guarantees.md)
-
-# KEYS[1] when the next replay may start   ARGV[1] now   ARGV[2] pause between two, seconds. Returns when this one starts.
-_TAKE_TURN = """
-local at = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(ARGV[1]))
-local after = at + tonumber(ARGV[2])
-redis.call('SET', KEYS[1], tostring(after), 'PX', math.ceil((after - tonumber(ARGV[1])) * 1000) + 1000)
-return string.format('%.6f', at)
-"""
 
 Move = Callable[[Entry, float], tuple[Entry, Line]]
 
@@ -243,9 +235,7 @@ class Desk:
         return after
 
     def _turn(self) -> float:
-        """When the next replay may start. A turn that is not used costs nothing but its pause."""
-        answer = self.store.connection.eval(_TAKE_TURN, 1, keys.REPLAYS, repr(self.clock.now()), repr(self.replay_every_s))
-        return float(answer)
+        return turns.take(self.store.connection, self.clock.now(), every_s=self.replay_every_s)
 
     def _claim(self, entry: Entry, contact_id: str) -> None:
         """The caller's next call finds this contact, too. Raises NotYet while another call is creating one."""

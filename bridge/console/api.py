@@ -13,7 +13,7 @@ import redis
 from flask import Blueprint, Response, jsonify, request
 
 from bridge.console import filters
-from bridge.ledger.entry import Attempt, Entry
+from bridge.ledger.entry import Attempt, Entry, State
 from bridge.ledger.store import Store
 
 PAGE = 50
@@ -49,10 +49,12 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
             wanted = filters.read(request.args, region=region, zone=UTC)
             after = filters.read_cursor(request.args.get("cursor", ""))
             limit = min(max(int(request.args.get("limit", PAGE)), 1), PAGE_LIMIT)
-        except filters.WrongFilter as wrong:
-            return jsonify(error=str(wrong)), 400
-        except ValueError:
-            return jsonify(error=f"limit is a number up to {PAGE_LIMIT}"), 400
+        except ValueError as wrong:
+            told = str(wrong) if isinstance(wrong, filters.WrongFilter) else f"limit is a number up to {PAGE_LIMIT}"
+            states = ", ".join(State)
+            return jsonify(
+                error=f"{told}. Filters: {', '.join(filters.NAMES[:-1])}; state is one of {states}; cursor is a next_cursor."
+            ), 400
         page, now = store.find.page(wanted, after=after, limit=limit), store.clock.now()
         return jsonify(calls=[show(entry, now) for entry in page.entries], next_cursor=filters.cursor(page.after))
 

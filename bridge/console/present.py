@@ -235,7 +235,9 @@ def _ended_attempt(line: Line, now: float, zone: tzinfo) -> tuple[str, str]:
 
 def _parked(line: Line, _now: float, _zone: tzinfo) -> tuple[str, str]:
     during = f" at “{step(line['step'])}”" if line.get("step") else ""
-    return f"It came to need attention{during}: {str(line.get('message') or line.get('cause') or '').rstrip('.')}.", _traced(line, told=True)
+    return f"It came to need attention{during}: {str(line.get('message') or line.get('cause') or '').rstrip('.')}.", _traced(
+        line, told=True
+    )
 
 
 def _traced(line: Line, *, told: bool = False) -> str:

@@ -39,7 +39,7 @@ def install(app: Flask, parts: Parts) -> None:
     pages = Pages(
         desk(parts),
         defences,
-        zone=partial(location_zone, parts),
+        zone=partial(location_zone, LocationCache(parts.connection), parts.settings.ghl_location_id),
         listening=partial(queues.listening, parts.connection),
         region=parts.settings.default_region,
         note_wait_s=parts.settings.note_wait_s,
@@ -82,10 +82,10 @@ def _crm(parts: Parts) -> Crm:
     )
 
 
-def location_zone(parts: Parts) -> tzinfo:
+def location_zone(cache: LocationCache, location_id: str) -> tzinfo:
     """The location's time zone as the workers last read it: a page never waits for the CRM."""
     try:
-        known = LocationCache(parts.connection).get(parts.settings.ghl_location_id)
+        known = cache.get(location_id)
     except Transient:
         known = None
     return present.zone_of(known.timezone if known else None)

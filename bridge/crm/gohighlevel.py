@@ -196,6 +196,8 @@ class GoHighLevel:
         contact_id = _text(data.get("id")) if isinstance(data, dict) else None
         if not isinstance(data, dict) or not contact_id:
             self._fail_unreadable(endpoint, answer, "a contact without an id")
+        if _text(data.get("locationId")) not in {None, self._location_id}:
+            self._fail_unreadable(endpoint, answer, "a contact of another location")
         tags = data.get("tags")
         return Contact(
             id=contact_id,

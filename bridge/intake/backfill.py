@@ -98,9 +98,7 @@ class Found:
 class Backfill:
     """`every_s` is the pause between the starts of two calls that came by backfill."""
 
-    def __init__(
-        self, store: Store, plan: Planner, settings: Settings, *, every_s: float, make_fetcher: MakeFetcher | None = None
-    ) -> None:
+    def __init__(self, store: Store, plan: Planner, settings: Settings, *, every_s: float, make_fetcher: MakeFetcher | None = None) -> None:
         self._store = store
         self._acceptor = Acceptor(store, Waiting(store, plan, every_s), settings)
         self._make_fetcher = make_fetcher or (lambda lister: Fetcher(lister.base_url, lister.credentials))
@@ -171,8 +169,10 @@ def is_lacking(entry: Entry | None, call: Call) -> bool:
 
 
 def news_for(entry: Entry | None, call: Call) -> Call:
-    """What is told of a call. To a known one not who rang whom, unless that is what it lacks: lists spell numbers in their own way, and
-    another spelling would be taken for a contradiction."""
+    """What is told of a call. To a known one not who rang whom, unless that is what it lacks.
+
+    Lists spell numbers in their own way, and another spelling would be taken for a contradiction.
+    """
     if entry is None or entry.facts.caller is None:
         return call
     return replace(call, caller=None, dialled=None)

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import redis
@@ -39,6 +39,7 @@ class Receiver:
     acceptor: Acceptor
     store: Store
     spool: Spool
+    secrets: Sequence[str] = ()  # what no stored event may hold
     flush_after_s: float = 5.0
 
     def __post_init__(self) -> None:
@@ -52,10 +53,13 @@ class Receiver:
         try:
             sender = _verify(provider, request)
         except Refused as refused:
-            self._count_refusal(f"refused.{provider.name}:{refused.reason}")
+            self._count(f"refused.{provider.name}:{refused.reason}")
             fact(log, "webhook refused", provider=provider.name, reason=refused.reason, hint=str(refused))
             return Answer(refused.status, "application/json", json.dumps({"error": str(refused)}).encode())
         heard = _parse(provider, request, sender)
+        if isinstance(heard, Ignored) and not heard.keep:
+            self._count(f"events.ignored:{heard.reason}")
+            return provider.answer(heard.kind, request)
         try:
             self._keep(provider, request, heard)
         except Unstorable as unstorable:
@@ -71,7 +75,7 @@ class Receiver:
         request = WebhookRequest(item.method, item.path, item.query, headers, item.body, public_url, item.received_at)
         self._store_event(request, _parse(provider, request, _verify(provider, request)), source="spool")
 
-    def _count_refusal(self, name: str) -> None:
+    def _count(self, name: str) -> None:
         """Kept in memory and written a little later, many at once: a forged request costs no round trip."""
         with self._lock:
             self._refusals[name] += 1
@@ -104,7 +108,7 @@ class Receiver:
         self.spool.put(Spooled(provider.name, request.method, request.path, request.query, headers, request.body, request.now))
 
     def _store_event(self, request: WebhookRequest, heard: Heard | Ignored, *, source: str) -> None:
-        raw = _raw(request, source)
+        raw = _raw(request, source, self.secrets)
         if isinstance(heard, Ignored):
             self.store.keep_ignored(raw, heard.reason)
             fact(log, "event ignored", reason=heard.reason, what=request.what)
@@ -135,16 +139,25 @@ def _parse(provider: Provider, request: WebhookRequest, sender: Sender) -> Heard
         return Ignored(f"could not be read: {type(error).__name__}", Kind.VOICE if request.what.startswith("voice") else Kind.NEWS)
 
 
-def _raw(request: WebhookRequest, source: str) -> str:
-    """The event for those who may see it. Signatures and tokens are left out: they would be good for another request."""
+def _raw(request: WebhookRequest, source: str, secrets: Sequence[str]) -> str:
+    """The event for those who may see it. Signatures and tokens are left out: they would be good for another request.
+
+    Some providers prove themselves by a token in the query or the body, so the configured secrets are taken out of those as well.
+    """
     headers = {name: value for name, value in request.headers.items() if not any(word in name for word in _SECRET_HEADERS)}
     document = {
         "at": request.now,
         "source": source,
         "method": request.method,
         "path": request.path,
-        "query": request.query[:RAW_LIMIT],
+        "query": _without(secrets, request.query)[:RAW_LIMIT],
         "headers": headers,
-        "body": request.body[:RAW_LIMIT].decode("utf-8", "replace"),
+        "body": _without(secrets, request.body.decode("utf-8", "replace"))[:RAW_LIMIT],
     }
     return json.dumps(document, ensure_ascii=True)
+
+
+def _without(secrets: Sequence[str], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -7,7 +7,7 @@ So there is never an entry without the job that will run it, nor a job without i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,6 +32,15 @@ local life = redis.call('PTTL', KEYS[2])
 if life == -2 then return end
 redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
 if life > 0 then redis.call('PEXPIRE', KEYS[1], life) else redis.call('PERSIST', KEYS[1]) end
+"""
+
+# KEYS[1] index of what is due   ARGV[1] now   ARGV[2] when to look again   ARGV[3], … call keys
+# A row that was written meanwhile, for later or for good, stays as it is.
+_PUT_OFF = """
+for index = 3, #ARGV do
+  local score = redis.call('ZSCORE', KEYS[1], ARGV[index])
+  if score and tonumber(score) <= tonumber(ARGV[1]) then redis.call('ZADD', KEYS[1], ARGV[2], ARGV[index]) end
+end
 """
 
 # KEYS[1], KEYS[2] indices of closed and of all calls   ARGV[1] latest score   ARGV[2] offset   ARGV[3] limit   ARGV[4] prefix of entries
@@ -175,6 +184,12 @@ class Store:
     def put_off(self, call_key: str, seconds: float) -> None:
         """Look at an entry later."""
         self.connection.zadd(keys.DUE, {call_key: self.clock.now() + seconds}, xx=True)
+
+    def put_off_due(self, call_keys: Sequence[str], seconds: float) -> None:
+        """Look at those of them that are still due later, all in one go; their entries stay as they are."""
+        if call_keys:
+            now = self.clock.now()
+            self.connection.eval(_PUT_OFF, 1, keys.DUE, repr(now), repr(now + seconds), *call_keys)
 
     def drop_due(self, call_key: str) -> None:
         """A row without an entry."""

@@ -20,4 +20,4 @@ return string.format('%.6f', at)
 
 def take(connection: redis.Redis, now: float, *, every_s: float) -> float:
     """When the next one may start, seconds since the epoch. Raises redis.RedisError."""
-    return float(str(connection.eval(_TAKE, 1, keys.REPLAYS, repr(now), repr(every_s)), "ascii"))  # type: ignore[arg-type]  # - a reply of bytes
+    return float(connection.eval(_TAKE, 1, keys.REPLAYS, repr(now), repr(every_s)))

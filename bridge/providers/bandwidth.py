@@ -81,6 +81,7 @@ class Bandwidth:
             raise WrongSettings([f"{USER.name}: the user name that goes with {PASSWORD.name}, without a colon"])
         passwords = shared_secrets.listed(settings, PASSWORD.name)
         self._credentials = tuple(base64.b64encode(f"{user}:{password}".encode()).decode() for password in passwords)
+        self._public_url = settings.public_url
         self._next_url = _next_url(settings)
 
     def verify(self, request: WebhookRequest) -> Sender:
@@ -117,11 +118,17 @@ class Bandwidth:
         return (worth,) if self._next_url else (worth, silent)
 
     def answer(self, kind: Kind, request: WebhookRequest | None = None) -> Answer:
-        """BXML while a caller waits for it: a redirect to the IVR with what was entered, or one sentence."""
+        """BXML while a caller waits for it: a redirect to the IVR with what was entered, or one sentence.
+
+        An IVR of the owner's own names in a callback's URL, as `next`, where its caller goes on; else it is BANDWIDTH_NEXT_URL.
+        """
         if kind is not Kind.VOICE:
             return Answer(204)
         event = (reading.json_object(request.body) if request else None) or {}
-        verbs = _redirect(self._next_url, event) if self._next_url else _SAY
+        query = reading.form_fields(request.query.encode("utf-8", "replace")) if request else []
+        named = next((reading.text_of(value) for name, value in query if name == b"next"), "")
+        next_url = named if _is_elsewhere(named, self._public_url) else self._next_url
+        verbs = _redirect(next_url, event) if next_url else _SAY
         if documents.is_told(event, "parentCallId") or _event_type(event) == "transferanswer":
             verbs = ""  # whom a <Transfer> rang: nothing to hear lets the two talk
         return Answer(200, "application/xml", f'<?xml version="1.0" encoding="UTF-8"?><Response>{verbs}</Response>'.encode())
@@ -150,15 +157,17 @@ class Bandwidth:
 
 def _next_url(settings: Settings) -> str:
     url = settings.value(NEXT_URL.name).strip()
-    if not url:
-        return ""
+    if url and not _is_elsewhere(url, settings.public_url):
+        raise WrongSettings([f"{NEXT_URL.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
+    return url
+
+
+def _is_elsewhere(url: str, public_url: str) -> bool:
     try:
         parts = urlsplit(url)
     except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in {"https", "http"} or not parts.hostname or url.startswith(f"{settings.public_url}/webhooks/"):
-        raise WrongSettings([f"{NEXT_URL.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
-    return url
+        return False
+    return parts.scheme in {"https", "http"} and bool(parts.hostname) and not url.startswith(f"{public_url}/webhooks/")
 
 
 def _redirect(url: str, event: Mapping[str, Any]) -> str:

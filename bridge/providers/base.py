@@ -67,6 +67,7 @@ class Ignored:
 
     reason: str
     kind: Kind = Kind.NEWS
+    keep: bool = True  # False: it proves nothing about its sender (a handshake), so it leaves a counter and nothing else
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class RingCentral:
     def parse(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
         """One notification: the parties of one session that have changed."""
         if _is_handshake(request):
-            return Ignored("handshake of a new subscription")
+            return Ignored("handshake of a new subscription", keep=False)
         payload = reading.json_object(request.body)
         if payload is None:
             return Ignored("the body is no JSON object")

@@ -64,6 +64,7 @@ _OF_TRACE = frozenset({"trace_id", "span_id", "parent_span_id", "op", "status", 
 _OF_CRUMB = frozenset({"type", "category", "level", "message", "timestamp"})
 _OF_REQUEST = frozenset({"url", "method"})
 _OF_JOB = frozenset({"job_id", "func", "enqueued_at", "started_at"})
+_OF_PROMISE = frozenset({"more", "link"})  # what `tell` says besides its sentence
 _GROUP = "callbridge"
 CHECK_IN_EVERY_S = 60.0
 _SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
@@ -141,13 +142,13 @@ def flush(timeout_s: float = 2) -> None:
     sentry_sdk.flush(timeout=timeout_s)
 
 
-def tell(say: str, *, process: str, owner: str, cause: str, is_over: bool, **facts: str | float) -> None:
+def tell(say: str, *, process: str, owner: str, cause: str, is_over: bool, more: str, link: str) -> None:
     """One event about a promise of a process: that it is broken, or that it holds again. All of a cause are one issue."""
     with sentry_sdk.new_scope() as scope:
         scope.fingerprint = [_GROUP, process, cause]
         _tag(scope, owner=owner, process=process, cause=cause, alert="closed" if is_over else "open")
-        for name, fact_ in facts.items():
-            scope.set_extra(name, fact_)
+        scope.set_extra("more", more)
+        scope.set_extra("link", link)
         sentry_sdk.capture_message(say, level="info" if is_over else "error")
 
 
@@ -210,7 +211,8 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     if "request" in event:
         clean["request"] = _only(event["request"], _OF_REQUEST)
     clean["contexts"] = {name: _context(name, value) for name, value in event.get("contexts", {}).items() if name in _OF_CONTEXTS}
-    clean["extra"] = {"rq-job": _only(job, _OF_JOB)} if (job := event.get("extra", {}).get("rq-job")) else {}
+    extra = event.get("extra", {})
+    clean["extra"] = _only(extra, _OF_PROMISE) | ({"rq-job": _only(extra["rq-job"], _OF_JOB)} if extra.get("rq-job") else {})
     failure = _step_failure(hint)
     return _by_cause(clean, failure) if failure else clean
 

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 PASS_EVERY_S = 0.5  # a due retry starts within 2 s of its time
 LEASE_S = 10.0
 BATCH = 200
+LINE = 10_000  # most rows of calls in the queue that are put off at once
 UNREADABLE_AGAIN_S = 3600.0
 REPLAYS_QUEUED = 4  # jobs in the queue beyond which no replay is started: a live call waits for four jobs at most, about a second
 REPLAY_PAUSE_S = 5.0
@@ -96,15 +97,21 @@ class Sweeper:
             chore()
 
     def sweep(self) -> int:
-        """One pass: every entry that is due, at most BATCH. Returns how many were looked at."""
-        due = self.store.due(self.store.clock.now(), BATCH)
-        if not due:
+        """One pass: every entry that is due, at most BATCH. Returns how many were looked at.
+
+        Calls whose job stands in the queue are put off together, unread. One by one, thousands of them would keep the others waiting for
+        minutes: those whose worker died, and those whose time to try again has come.
+        """
+        rows = self.store.due(self.store.clock.now(), LINE)
+        if not rows:
             return 0
         presence = queues.presence(self.connection)
         queued = len(presence.queued)
+        self.store.put_off_due([row for row in rows if row in presence.queued], moves.CHECK_QUEUED_AFTER_S)
+        due = [row for row in rows if row not in presence.queued][:BATCH]
         for call_key in due:
             after = self._look_at(call_key, partial(decide, presence=presence, has_room=queued < REPLAYS_QUEUED))
-            if after is not None and after.queued_at is not None and call_key not in presence.queued:
+            if after is not None and after.queued_at is not None:
                 queued += 1
         return len(due)
 

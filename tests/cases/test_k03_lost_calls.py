@@ -147,6 +147,22 @@ def test_b034_sixty_calls_at_once_need_no_more_connections_than_threads(make_cre
     assert len(crew.connection.client_list()) <= before + 16 + 3, "two workers and a sweeper"
 
 
+def test_b034_call_that_redis_has_no_connection_for_is_spooled_and_not_lost(make_crew, connection):
+    crew = make_crew(workers=1)
+    call = crew.phones.call()
+    most = connection.config_get("maxclients")["maxclients"]
+    crew.web.connection.connection_pool.disconnect()
+    try:
+        connection.config_set("maxclients", len(connection.client_list()))
+        assert crew.post(crew.phones.ended(call)) == [204]
+    finally:
+        connection.config_set("maxclients", most)
+    assert (crew.entries(), crew.web.receiver.spool.count()) == ([], 1)
+    crew.web.receiver.spool.drain(crew.web.receiver.take_spooled, limit=10)
+    crew.rest()
+    crew.assert_one_lead(call)
+
+
 def test_b035_first_call_after_an_idle_night_is_accepted(make_crew):
     crew = make_crew(workers=1)
     first, second = crew.phones.call(), crew.phones.call()

@@ -59,6 +59,13 @@ def test_b061_null_in_json_is_never_searched_for(bridge, told):
     assert (bridge.state(generic_key(call)), bridge.asked()) == ("done", 0)
 
 
+@pytest.mark.parametrize("caller", ["+10000000000", "0000000000", "1111111111", "9999999999", "+15555555555", "+1", "0", "+"])
+def test_b061_placeholder_that_many_callers_share_is_nobodys_number(bridge, caller):
+    call = bridge.phones.call(caller)
+    bridge.take(bridge.phones.ended(call))
+    assert (bridge.state(call), bridge.contacts(), bridge.asked()) == ("done", [], 0)
+
+
 @pytest.mark.parametrize("caller", ["123456e1", "sip:1001@pbx.example", "client:agent7"])
 def test_b062_sip_id_is_no_number(bridge, caller):
     call = bridge.phones.call(caller)
@@ -85,6 +92,14 @@ def test_b064_missing_direction_is_decided_by_the_own_numbers(bridge):
     call = bridge.phones.call(DIALLED, dialled=ADA)
     bridge.take(bridge.phones.ended(call, Direction=""))
     assert (bridge.entries(), sum(ignored(bridge).values())) == ([], 1)
+
+
+@pytest.mark.parametrize("spelt", [DIALLED, "15550109999", "555-010-9999", f"sip:{DIALLED}@pbx.example"])
+def test_b064_own_number_that_rings_in_makes_no_contact_whatever_the_direction_says(bridge, spelt):
+    call = bridge.phones.call(spelt, dialled="+12025550177")
+    bridge.take(bridge.phones.ended(call, Direction="inbound"))
+    assert (bridge.state(call), bridge.contacts(), bridge.asked()) == ("done", [], 0)
+    assert "OWN_NUMBERS" in bridge.entry(call).reason
 
 
 @pytest.mark.parametrize("direction", [None, "internal"])

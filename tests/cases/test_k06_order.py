@@ -35,6 +35,18 @@ def test_b068_every_order_of_events_tells_the_same(bridge):
     assert len({bridge.note(call).partition("Callbridge call")[0] for call in calls}) == 1
 
 
+def test_b068_recording_that_comes_hours_before_the_caller_is_named_delays_the_lead_and_loses_none(bridge):
+    """Nobody has said who called, so it is a question; the event that says so answers it, without a person."""
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.twilio.recording(call))
+    bridge.pass_time(7200)
+    assert bridge.state(call) == "needs_attention"
+    bridge.take(bridge.phones.twilio.status(call, "completed", after_s=7000))
+    bridge.assert_one_lead(call)
+    assert "Recording: " in bridge.note(call)
+    assert bridge.connection.zcard("rq:failed:calls") == 0
+
+
 @pytest.mark.parametrize("status", ["no-answer", "canceled", "COMPLETED", "answered", "foo-new-status", ""])
 def test_b070_any_status_is_taken_and_a_final_one_completes_the_lead(bridge, status):
     call = bridge.phones.call()

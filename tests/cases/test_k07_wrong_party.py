@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bridge.ledger.claims import Claims
-from tests.cases.support import ADA, AT_SEARCH, BO, CREATE, Crew
+from tests.cases.support import ADA, AT_CREATE, AT_SEARCH, BO, CREATE, Crew
 
 SECOND = "sandboxLocation00002"
 
@@ -92,3 +94,13 @@ def test_b080_contact_of_a_recycled_number_keeps_what_staff_wrote(bridge):
     assert kept.tags == ("vip", "inbound call")
     assert "ALAN SAMPLE" in bridge.note(call)
     assert "Said: Alan" in bridge.note(call)
+
+
+@pytest.mark.parametrize("where", [AT_SEARCH, AT_CREATE])
+def test_b076_contact_of_another_location_is_never_written_to(bridge, where):
+    told = {"contact": {"id": "foreignContact000001", "phone": ADA, "locationId": SECOND}}
+    bridge.fault("plain_text", text=json.dumps(told), times=2, **where)
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call))
+    bridge.assert_one_lead(call)
+    assert not any("foreignContact" in one.path for one in bridge.truth.requests())

@@ -48,15 +48,28 @@ def test_b083_second_call_uses_what_the_first_has_learnt_while_the_search_shows_
     assert (bridge.asked(UPSERT), len(bridge.truth.contacts())) == (1, 1)
 
 
+@pytest.mark.parametrize("lag_s", [8, 60])
 @pytest.mark.parametrize("reported", [True, False])
-def test_b083_crash_right_after_the_create_makes_no_second_contact(make_bridge, reported):
-    bridge = make_bridge(world=ALLOWED | LAGGING)
+def test_b083_crash_right_after_the_create_makes_no_second_contact(make_bridge, reported, lag_s):
+    bridge = make_bridge(world=ALLOWED | LAGGING | {"duplicate_lag_s": lag_s, "search_lag_s": lag_s})
     calls = [bridge.phones.call(), bridge.phones.call()]
     bridge.post(*map(bridge.phones.ended, calls))
     watch_for(bridge.rig.points, "POST /contacts/upsert", Side.AFTER, bridge.rig.points.crash)
     bridge.rig.rest(horse_reported=reported)
     bridge.assert_one_lead(*calls)
     assert len(bridge.truth.contacts()) == 1
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_b083_new_contact_that_does_not_show_everywhere_yet_is_waited_for(make_bridge, tries):
+    """Its notes answer 404 for a while. Given up, it would be looked for in an index that lags as well, and be created again."""
+    bridge = make_bridge(world=ALLOWED | LAGGING)
+    bridge.fault(
+        "plain_text", status=404, text='{"statusCode": 404, "message": "Contact not found"}', times=tries, path="/contacts/{contact_id}/*"
+    )
+    call = ring(bridge)
+    bridge.assert_one_lead(call)
+    assert (len(bridge.truth.contacts()), bridge.asked(UPSERT), bridge.failures()) == (1, 1, [])
 
 
 def test_b085_answer_with_another_phone_is_not_the_caller(make_bridge):
@@ -122,6 +135,14 @@ def test_b091_contact_that_goes_again_and_again_is_a_question_and_no_loop(bridge
     assert (bridge.state(call), bridge.failures()) == ("needs_attention", ["crm.gone"])
     assert bridge.asked() < 10
     assert bridge.notes() == []
+
+
+def test_b091_new_contact_that_goes_again_and_again_is_a_question_and_no_loop(bridge):
+    bridge.fault("as_usual", then="delete_contact", **AT_CREATE)
+    call = ring(bridge)
+    assert (bridge.state(call), bridge.failures()) == ("needs_attention", ["crm.gone"])
+    assert bridge.asked(CREATE) == 2
+    assert bridge.contacts() == []
 
 
 def test_b092_refusal_in_plain_text_with_a_success_status_creates_nothing_and_its_words_are_kept(bridge):

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.security import generate_password_hash
 
 from app import build_parts
 from bridge.call import Call
 from bridge.console import site
 from bridge.console.actions import Desk
-from bridge.console.users import hashed
 from bridge.errors import StepFailed
 from bridge.intake.accept import Acceptor, Event
 from bridge.ledger import keys, moves
@@ -26,7 +26,7 @@ from bridge.work.worker import CallWorker
 from tests.support.builders import ENVIRONMENT, make_call, make_settings, make_trouble
 
 PASSWORD = "correct horse battery"
-_HASH = hashed(PASSWORD)  # scrypt is slow on purpose: once for all
+_HASH = generate_password_hash(PASSWORD, "scrypt:1024:8:1")  # the real one is slow on purpose
 USERS = f"vera:viewer:{_HASH}\notto:operator:{_HASH}\nolga:owner:{_HASH}"
 NUMBERS = [f"+1202555{number:04}" for number in range(100, 200)]  # for fiction
 
@@ -148,7 +148,7 @@ class Browser:
         self.client = client
 
     def get(self, path: str, **more):
-        return self.client.get(path, **more)
+        return self.client.get(path, buffered=True, **more)
 
     def page(self, path: str) -> str:
         answer = self.get(path, follow_redirects=True)
@@ -166,6 +166,7 @@ class Browser:
     def send(self, path: str, page: str | None = None, **fields: str):
         """Send the form of `page` (else of the first page) with the hidden fields that stand in it for this address."""
         source = self.get(page or "/console").text
-        form = next((part for part in source.split("<form")[1:] if f'action="{path}"' in part.partition(">")[0]), source)
+        heads = {part.partition(">")[0]: part for part in source.split("<form")[1:] if 'method="post"' in part.partition(">")[0]}
+        form = next((part for head, part in heads.items() if f'action="{path}"' in head or "action=" not in head), source)
         hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', form.partition("</form>")[0]))
         return self.client.post(path, data=hidden | fields)

@@ -25,8 +25,8 @@ def adapter(**environment):
     return Bandwidth(settings(**{"BANDWIDTH_USER": USER, "BANDWIDTH_PASSWORD": PASSWORD} | environment))
 
 
-def request(event):
-    return received(Delivery("POST", f"{PUBLIC_URL}/webhooks/bandwidth/main-menu", {}, json.dumps(event).encode()))
+def request(event, query=""):
+    return received(Delivery("POST", f"{PUBLIC_URL}/webhooks/bandwidth/main-menu{query}", {}, json.dumps(event).encode()))
 
 
 def parse(event, **told):
@@ -37,9 +37,9 @@ def sampled(name):
     return adapter().parse(received(sample("bandwidth", name)), Sender())
 
 
-def heard_by_the_caller(provider, event):
+def heard_by_the_caller(provider, event, query=""):
     """The verbs of the answer."""
-    answer = provider.answer(Kind.VOICE, request(event))
+    answer = provider.answer(Kind.VOICE, request(event, query))
     assert answer.content_type == "application/xml"
     root = ET.fromstring(answer.body)
     assert root.tag == "Response"
@@ -123,6 +123,16 @@ def test_callers_go_on_to_the_ivr_with_what_they_pressed():
     [verb] = heard_by_the_caller(provider, {"eventType": "gather", "digits": '2"&', "terminatingDigit": "#"})
     assert verb.attrib == {"redirectUrl": "https://ivr.example.org/menu?a=1&b=2&digits=2%22%26&terminatingDigit=%23"}
     assert not any("BANDWIDTH_NEXT_URL" in warning for warning in provider.warnings())
+
+
+def test_a_callbacks_own_url_may_name_where_its_caller_goes_on():
+    provider = adapter(BANDWIDTH_NEXT_URL="https://ivr.example.org/menu")
+    event = {"eventType": "gather", "digits": "2"}
+    [verb] = heard_by_the_caller(provider, event, "?next=https%3A%2F%2Fivr.example.org%2Fsales")
+    assert verb.attrib == {"redirectUrl": "https://ivr.example.org/sales?digits=2"}
+    for useless in ("?next=javascript:1", f"?next={PUBLIC_URL}/webhooks/bandwidth/x", "?next=//[", "?next="):
+        [verb] = heard_by_the_caller(provider, event, useless)
+        assert verb.attrib == {"redirectUrl": "https://ivr.example.org/menu?digits=2"}
 
 
 @pytest.mark.parametrize("event", [{"eventType": "transferAnswer"}, {"eventType": "answer", "parentCallId": "c-0"}])

@@ -107,7 +107,7 @@ def test_signatures_are_base64_of_sha1_over_the_raw_body():
     assert module.body_signature("key", b"The quick brown fox jumps over the lazy dog") == "3nybhbi3iqa8ino29wqQcBydtNk="
 
 
-def test_settings():
+def test_a_missing_key_is_found_at_start():
     with pytest.raises(WrongSettings, match="CALLRAIL_SIGNING_KEY"):
         callrail(CALLRAIL_SIGNING_KEY=" ")
     assert callrail().warnings() == ()

@@ -8,6 +8,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import Refused
 from bridge.providers import callrail, plivo, registry, signalwire
-from bridge.providers.base import Heard, Ignored, Sender, WebhookRequest
+from bridge.providers.base import Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.sandbox.phone import Delivery, sample, sample_names
 from tests.providers import carriers
 from tests.providers.support import NOW, PUBLIC_URL, received, settings
@@ -141,7 +142,7 @@ def test_telnyxs_library_has_the_same_verdicts(monkeypatch):
     library("nacl", "pip install pynacl")
     module = telnyx_verification()
     for vector in of("telnyx") + of("telnyx", valid=False):
-        monkeypatch.setattr(time, "time", lambda now=vector["now"]: now)
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda now=vector["now"]: now))
         try:
             module.verify_webhook_signature(vector["body"].encode(), vector["headers"], carriers.TELNYX_PUBLIC_KEY)
             proven = True
@@ -237,6 +238,20 @@ def test_a_form_with_any_bytes_in_it_is_read_or_ignored(name, one, cut, added):
     changed = body[:cut] + added + body[cut:]
     request = replace(request, body=changed, query=changed.decode("utf-8", "replace") if query else "")
     assert isinstance(PROVIDERS[name].parse(request, Sender()), Heard | Ignored)
+
+
+@pytest.mark.parametrize("name", list(carriers.CASES))
+@hypothesis(max_examples=60)
+@given(
+    query=st.text(max_size=60) | st.sampled_from(["next=https%3A%2F%2F%5B", "next=%ff", "next=https%3A%2F%2Fx%2F%00&next="]),
+    body=st.binary(max_size=60),
+)
+def test_a_waiting_caller_gets_an_answer_to_anything(name, query, body):
+    for content_type in ("application/json", "application/x-www-form-urlencoded"):
+        request = WebhookRequest("POST", f"/webhooks/{name}/x", query, {"content-type": content_type}, body, PUBLIC_URL, NOW)
+        answer = PROVIDERS[name].answer(Kind.VOICE, request)
+        assert 200 <= answer.status < 300
+        assert bool(answer.body) == bool(answer.content_type)
 
 
 @pytest.mark.parametrize("name", list(carriers.CASES))

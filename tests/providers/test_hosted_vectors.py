@@ -110,7 +110,8 @@ def test_the_standard_signature_is_the_librarys_own():
 
     with patch.object(webhooks, "datetime", wraps=webhooks.datetime) as clock:
         clock.now.return_value = webhooks.datetime.fromtimestamp(QUO["now"], webhooks.timezone.utc)
-        webhooks.Webhook(QUO_KEY).verify(QUO["body"], QUO["headers"])
+        proven = webhooks.Webhook(QUO_KEY).verify(QUO["body"], QUO["headers"])
+    assert proven["id"] == "EV0000000000000001"
 
 
 def test_the_token_in_the_body_is_read_by_the_library():

@@ -149,7 +149,7 @@ def test_a_caller_hears_plivos_own_xml():
     assert plivo().answer(Kind.NEWS).status == 204
 
 
-def test_settings():
+def test_a_missing_token_is_found_at_start_and_a_missing_ivr_by_doctor():
     with pytest.raises(WrongSettings, match="PLIVO_AUTH_TOKEN"):
         plivo(PLIVO_AUTH_TOKEN=" , ")
     assert plivo().warnings()[0].startswith("PLIVO_NEXT_URL")

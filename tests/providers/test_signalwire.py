@@ -154,7 +154,7 @@ def test_each_language_is_answered_in_its_own():
     assert adapter.answer(Kind.NEWS).status == 204
 
 
-def test_settings():
+def test_a_missing_key_is_found_at_start_and_a_missing_ivr_by_doctor():
     with pytest.raises(WrongSettings, match="SIGNALWIRE_SIGNING_KEY"):
         signalwire(SIGNALWIRE_SIGNING_KEY=",")
     assert signalwire().warnings()[0].startswith("SIGNALWIRE_NEXT_URL")

@@ -129,8 +129,27 @@ def test_a_job_in_its_place_is_looked_at_again_later(house: House, sweeper: Swee
     house.clock.advance(moves.CHECK_QUEUED_AFTER_S)
     sweeper.sweep()
     assert house.told() == []
-    assert house.entry().check_at == NOW + 2 * moves.CHECK_QUEUED_AFTER_S
+    assert house.connection.zscore(keys.DUE, KEY) == NOW + 2 * moves.CHECK_QUEUED_AFTER_S
     assert house.jobs() == ([KEY] if where == QUEUE else [])
+
+
+def test_a_long_queue_keeps_no_call_waiting_whose_worker_died(house: House, sweeper: Sweeper) -> None:
+    """Each call in the queue is due for a look every ten seconds: looked at one by one, they would come first for ever."""
+    for number in range(BATCH + 1):
+        call = make_call(root_id=f"CB{number}")
+        house.put(replace(queued_entry(), call_key=call.key, facts=call))
+    house.put(running_entry())
+    house.clock.advance(40)
+    assert sweeper.sweep() == 1
+    assert house.entry().attempts[-1].outcome == "died"
+    assert sweeper.sweep() == 1, "the one that was put back is due; the queue is not looked at again so soon"
+    assert len(house.jobs()) == BATCH + 2
+
+
+def test_a_row_that_was_written_while_the_queue_was_put_off_stays(house: House) -> None:
+    house.put(waiting_entry(NOW + 5))
+    house.store.put_off_due([KEY, "twilio-gone"], 10)
+    assert house.connection.zrange(keys.DUE, 0, -1, withscores=True) == [[KEY.encode(), NOW + 5]]
 
 
 def test_a_row_without_an_entry_is_dropped(house: House, sweeper: Sweeper) -> None:

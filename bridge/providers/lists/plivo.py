@@ -58,7 +58,7 @@ class PlivoList(Lister):
     def read(self, row: Mapping[str, Any]) -> Heard | Ignored:
         if reading.told(row.get("parent_call_uuid")):
             return Ignored("a leg of another call")
-        fields = {ours: row.get(theirs) for theirs, ours in _FIELDS.items()} | {"CallStatus": row.get("call_state") or "completed"}
+        fields = {ours: row.get(theirs) for theirs, ours in _FIELDS.items()} | {"CallStatus": _status(row)}
         names = {"started": "initiation_time", "answered": "answer_time", "ended": "end_time"}
         return with_times(self.as_form(fields), **{ours: self._instant(row.get(theirs)) for ours, theirs in names.items()})
 
@@ -70,6 +70,12 @@ class PlivoList(Lister):
         if found.tzinfo is None and self._zone is None:
             return None
         return (found if found.tzinfo else found.replace(tzinfo=self._zone)).astimezone(UTC)
+
+
+def _status(row: Mapping[str, Any]) -> str:
+    """What is listed has ended: `ANSWER` says that somebody took it, not that it goes on."""
+    told = (reading.told(row.get("call_state")) or "").casefold()
+    return told if told not in {"", "answer"} else "completed"
 
 
 def build(settings: Settings, adapter: Provider) -> list[Lister]:

@@ -1,0 +1,76 @@
+"""`bin/screenshots`: the demo's story is played against a whole deployment, and its console is looked at."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+from werkzeug.security import generate_password_hash
+
+from bridge.commands.demo import SETTINGS
+from bridge.sandbox.deployment import ROOT, Deployment
+from bridge.sandbox.story import SCENES, Story
+from tests.browser.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE
+
+FOLDER = ROOT / "docs" / "pictures"
+NAME, PASSWORD = "olga", "a password for pictures"
+LOOKS = {"phone": (PHONE, "light"), "desktop": (DESKTOP, "light"), "dark": (PHONE, "dark")}
+
+
+def main(folder: Path) -> int:
+    if CHROMIUM is None:
+        sys.stderr.write("bin/screenshots needs Chromium. On Debian: apt-get install chromium\n")
+        return 2
+    folder.mkdir(parents=True, exist_ok=True)
+    users = f"{NAME}:owner:{generate_password_hash(PASSWORD)}"
+    with (
+        tempfile.TemporaryDirectory(prefix="callbridge-") as data,
+        Deployment(Path(data), environment=SETTINGS | {"CONSOLE_USERS": users}) as demo,
+    ):
+        played = list(Story(demo, random.Random(1)).play([scene for scene in SCENES if not scene.killed]))
+        parked = next(key for one in played for key, call in zip(one.keys, one.calls, strict=True) if call["state"] == "needs_attention")
+        done = next(key for one in played for key, call in zip(one.keys, one.calls, strict=True) if call["contact_id"])
+        paths = {
+            "today": "",
+            "attention": "/attention",
+            "call": f"/calls/{parked}",
+            "replay": f"/calls/{parked}/replay",
+            "done": f"/calls/{done}",
+        }
+        with chromium() as browser:
+            for look in LOOKS:
+                take(browser, demo.url, look, paths, folder)
+    return 0
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def take(browser: Browser, url: str, look: str, paths: dict[str, str], folder: Path) -> None:
+    viewport, scheme = LOOKS[look]
+    context = browser.new_context(viewport=viewport, color_scheme=scheme, device_scale_factor=2)
+    page: Page = context.new_page()
+    page.goto(f"{url}/console")
+    page.get_by_label("Name").fill(NAME)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/console")
+    for name, path in paths.items():
+        page.goto(f"{url}/console{path}")
+        page.screenshot(path=folder / f"{name}-{look}.png")
+        sys.stdout.write(f"{folder / f'{name}-{look}.png'}\n")
+    context.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))

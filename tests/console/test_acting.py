@@ -1,0 +1,249 @@
+"""What people do to calls: looked at first, carried out once, written down."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from bridge.intake.replay import FRESH_S
+from bridge.ledger import keys
+from bridge.ledger.entry import State
+from tests.console.support import NUMBERS, Browser, Site
+
+
+def one(call_key: str, action: str = "") -> str:
+    return f"/console/calls/{call_key}" + (f"/{action}" if action else "")
+
+
+def last(site: Site, call_key: str) -> dict:
+    return site.store.trail(call_key)[-1]
+
+
+def flashed(browser: Browser) -> str:
+    found = re.search(r'class="flash[^>]*>([^<]+)<', browser.get("/console/attention").text)
+    return found[1] if found else ""
+
+
+# ---- Replay
+
+
+def test_looking_at_a_replay_changes_nothing_here_or_there(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    before, requests = site.entry(call_key), len(site.ghl.truth.contacts(NUMBERS[0]))
+    page = operator.page(one(call_key, "replay"))
+    assert "Nothing has been sent" in page
+    assert "accepts the token" in page
+    assert site.entry(call_key) == before
+    assert len(site.ghl.truth.contacts(NUMBERS[0])) == requests
+
+
+def test_a_replay_makes_the_lead_and_the_trail_says_who(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    operator.send(one(call_key, "replay"), one(call_key, "replay"), reason="the scope is added")
+    assert (last(site, call_key)["by"], last(site, call_key)["reason"]) == ("otto", "the scope is added")
+    site.work()
+    assert site.entry(call_key).state is State.DONE
+    assert len(site.ghl.truth.contacts(NUMBERS[0])) == 1
+
+
+def test_a_page_that_is_out_of_date_never_sends_a_finished_call_again(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    stale = re.search(r'name="seen" value="([^"]+)"', operator.page(one(call_key, "replay")))
+    assert stale is not None
+    operator.send(one(call_key, "replay"), one(call_key, "replay"))
+    site.work()
+    done = site.entry(call_key)
+    assert done.state is State.DONE
+    operator.client.post(one(call_key, "replay"), data={"seen": stale[1], "csrf_token": operator.token("/console"), "reason": "again"})
+    assert "has moved on" in flashed(operator)
+    assert site.entry(call_key) == done
+    assert site.work() == 0
+
+
+@pytest.mark.parametrize("seen", ["", "needs_attention", "done.1.1", "x" * 500])
+def test_a_form_with_a_made_up_mark_is_declined(site: Site, operator: Browser, seen: str) -> None:
+    call_key = site.fail(0)
+    for action, fields in (("replay", {}), ("close", {"reason": "r"}), ("adopt", {"contact_id": "c"})):
+        operator.client.post(one(call_key, action), data={"seen": seen, "csrf_token": operator.token("/console"), **fields})
+        assert site.entry(call_key).state is State.NEEDS_ATTENTION
+
+
+def test_two_operators_at_once_start_one_replay(site: Site, operator: Browser, owner: Browser) -> None:
+    call_key = site.fail(0)
+    for browser in (operator, owner):
+        browser.get(one(call_key, "replay"))
+    first = operator.send(one(call_key, "replay"), one(call_key, "replay"))
+    second = owner.client.post(one(call_key, "replay"), data={"seen": "needs_attention.1.1", "csrf_token": owner.token("/console")})
+    assert (first.status_code, second.status_code) == (302, 302)
+    assert site.told(call_key).count("replayed") == 1
+
+
+def test_an_old_call_is_replayed_with_a_reason_only(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    site.age(call_key, FRESH_S + 86_400)
+    assert "days old" in operator.page(one(call_key, "replay"))
+    operator.send(one(call_key, "replay"), one(call_key, "replay"))
+    assert site.entry(call_key).state is State.NEEDS_ATTENTION
+    operator.send(one(call_key, "replay"), one(call_key, "replay"), reason="they still wait for our call")
+    assert site.entry(call_key).waiting_for == "replay"
+
+
+def test_a_cause_that_stands_is_said_and_asks_for_a_reason(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    site.ghl.configure(token_state="revoked")
+    page = operator.page(one(call_key, "replay"))
+    assert "The cause still stands" in page
+    assert "required" in page
+    operator.send(one(call_key, "replay"), one(call_key, "replay"))
+    assert site.entry(call_key).state is State.NEEDS_ATTENTION
+
+
+def test_a_later_call_of_the_same_caller_is_pointed_out(site: Site, operator: Browser) -> None:
+    failed = site.fail(0)
+    later = site.accept(100)  # the same caller
+    site.run(later)
+    assert f"has been brought already: {later}" in operator.page(one(failed, "replay"))
+
+
+def test_a_replay_from_the_note_writes_no_second_note(site: Site, operator: Browser) -> None:
+    call_key = site.accept(0)
+    contact = site.run(call_key).contact_id
+    path = f"{one(call_key, 'replay')}?step=note_call"
+    assert "would be done again" in operator.page(path)
+    operator.send(one(call_key, "replay"), path, reason="the note was cut")
+    assert list(site.entry(call_key).steps) == ["find_or_create_lead", "tag_lead"]
+    site.work()
+    assert site.entry(call_key).state is State.DONE
+    assert len(site.desk.make_crm().list_notes(contact)) == 1
+
+
+def test_a_step_that_does_not_exist_is_no_page(site: Site, operator: Browser) -> None:
+    assert operator.get(f"{one(site.fail(0), 'replay')}?step=send_money").status_code == 404
+
+
+def test_a_call_under_way_offers_no_replay(site: Site, operator: Browser) -> None:
+    page = operator.page(one(site.accept(0), "replay"))
+    assert "under way already" in page
+    assert "Replay now" not in page
+
+
+# ---- Adopt, close, assign
+
+
+def test_an_adopted_contact_gets_the_note_and_no_twin_is_made(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    known = site.ghl.add_contact(phone="+12025550999")
+    operator.send(one(call_key, "adopt"), one(call_key), contact_id=known.id, reason="she rang from her work")
+    site.work()
+    entry = site.entry(call_key)
+    assert (entry.state, entry.contact_id) == (State.DONE, known.id)
+    assert len(site.desk.make_crm().list_notes(known.id)) == 1
+    assert site.ghl.truth.contacts(NUMBERS[0]) == []
+    assert "adopted" in site.told(call_key)
+    again = site.accept(100)
+    assert site.run(again).contact_id == known.id, "the caller's next call finds it too"
+
+
+def test_a_contact_that_does_not_exist_is_not_adopted(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    operator.send(one(call_key, "adopt"), one(call_key), contact_id="nobody")
+    assert "knows no contact with this id" in flashed(operator)
+    assert site.entry(call_key).state is State.NEEDS_ATTENTION
+
+
+def test_a_call_is_closed_with_a_reason_that_is_kept_without_numbers(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    operator.send(one(call_key, "close"), one(call_key), reason="")
+    assert "Type a reason" in flashed(operator)
+    operator.send(one(call_key, "close"), one(call_key), reason=f"rang {NUMBERS[0]} myself")
+    entry = site.entry(call_key)
+    assert (entry.state, entry.closed_by) == (State.DONE, "otto")
+    assert NUMBERS[0] not in str(entry.reason) + str(site.store.trail(call_key))
+    assert "Closed by hand by otto" in operator.page(one(call_key))
+
+
+def test_a_call_is_given_to_somebody_else(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    operator.send(one(call_key, "assign"), one(call_key), owner=" bert ")
+    assert site.entry(call_key).owner == "bert"
+    assert (last(site, call_key)["by"], last(site, call_key)["to"]) == ("otto", "bert")
+    assert site.parts.connection.zscore(keys.index("owner", "bert"), call_key) is not None
+
+
+# ---- Many at once
+
+
+def test_many_calls_are_replayed_one_after_the_other(site: Site, operator: Browser) -> None:
+    failed = [site.fail(number) for number in range(4)]
+    assert "4 can be replayed as they are" in operator.page("/console/all/replay")
+    operator.send("/console/all/replay", "/console/all/replay")
+    starts = sorted(site.entry(call_key).next_try_at or 0 for call_key in failed)
+    gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
+    assert gaps == pytest.approx([site.desk.replay_every_s] * 3, abs=0.02)
+    assert "4 calls are put back" in flashed(operator)
+
+
+def test_what_is_doubtful_stays_unless_a_reason_is_typed(site: Site, operator: Browser) -> None:
+    fresh, old = site.fail(0), site.fail(1)
+    site.age(old, FRESH_S + 1)
+    operator.send("/console/all/replay", "/console/all/replay")
+    assert (site.entry(fresh).state, site.entry(old).state) == (State.ACCEPTED, State.NEEDS_ATTENTION)
+    operator.send("/console/all/replay", "/console/all/replay", reason="they were told that we ring back")
+    assert site.entry(old).state is State.ACCEPTED
+
+
+def test_what_came_after_the_page_was_made_is_left_alone(site: Site, operator: Browser) -> None:
+    shown = site.fail(0)
+    page = operator.page("/console/all/close")
+    fields = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page.partition('class="stack"')[2]))
+    unseen = site.fail(1)
+    operator.client.post("/console/all/close", data=fields | {"reason": "done by hand"})
+    assert (site.entry(shown).state, site.entry(unseen).state) == (State.DONE, State.NEEDS_ATTENTION)
+
+
+def test_many_calls_of_one_filter_are_assigned(site: Site, operator: Browser) -> None:
+    twilio, other = site.fail(0), site.fail(1, provider="telnyx")
+    operator.send("/console/all/assign", "/console/all/assign?provider=telnyx", to="bert")
+    assert (site.entry(twilio).owner, site.entry(other).owner) == ("anna", "bert")
+
+
+def test_closing_many_needs_a_reason(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    operator.send("/console/all/close", "/console/all/close", reason=" ")
+    assert site.entry(call_key).state is State.NEEDS_ATTENTION
+
+
+def test_nobody_can_make_up_an_action(operator: Browser) -> None:
+    assert operator.get("/console/all/delete").status_code == 404
+
+
+def test_live_calls_go_before_a_thousand_replays(site: Site) -> None:
+    """The sweeper starts replays only while the queue is short, so a live call never waits behind more than a few."""
+    for number in range(30):
+        site.park(number)
+    survey = site.desk.survey(site_filter())
+    assert site.desk.replay_all(survey, by="otto", reason="r") == (30, 0)
+    for number in range(30):
+        entry = site.entry(f"twilio-CA{number}")
+        site.store.change(entry.call_key, lambda entry, moment: due_now(entry, moment.now))
+    site.parts.sweeper.sweep()
+    queue = site.parts.connection.lrange("rq:queue:calls", 0, -1)
+    assert len(queue) == 4
+    live = site.accept(99)
+    site.parts.sweeper.sweep()
+    assert site.parts.connection.lrange("rq:queue:calls", 0, -1)[4:] == [live.encode()]
+
+
+def site_filter():
+    from bridge.ledger.find import Wanted
+
+    return Wanted(state=State.NEEDS_ATTENTION)
+
+
+def due_now(entry, now: float):
+    from bridge.ledger import by_hand
+    from bridge.ledger.store import Change
+
+    return Change(by_hand.postpone(entry, now - 1))

@@ -1,0 +1,129 @@
+"""The storm guard: two of a cause in a minute, thirty in an hour, all of them counted; without Redis everything passes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import redis
+
+from bridge.ledger import keys
+from bridge.watch import alerts
+from bridge.watch.guard import PASSES, PER_HOUR, PER_MINUTE, StormGuard, Verdict
+from tests.support.broken import unreachable
+
+HELD = Verdict(passes=False)
+
+
+@pytest.fixture
+def guard(connection: redis.Redis, redis_url: str) -> StormGuard:
+    del connection
+    return StormGuard(redis_url)
+
+
+def make_older(connection: redis.Redis, fingerprint: str, seconds: float) -> None:
+    """As if what was let through so far had been `seconds` earlier."""
+    name = keys.storm(fingerprint)
+    times = [float(at) - seconds for at in connection.lrange(name, 0, -1)]
+    connection.delete(name)
+    connection.rpush(name, *times)
+
+
+def test_two_in_a_minute_pass_and_the_rest_is_counted(guard: StormGuard, connection: redis.Redis) -> None:
+    assert [guard.admit("a") for _ in range(5)] == [PASSES, PASSES, HELD, HELD, HELD]
+    assert guard.admit("b") == PASSES, "another cause has a budget of its own"
+    make_older(connection, "a", 61)
+    assert guard.admit("a") == Verdict(passes=True, withheld=3)
+    assert guard.admit("a") == PASSES, "what was told is not told again"
+    assert int(connection.hget(keys.COUNT, "alerts_withheld")) == 3
+
+
+def test_the_minute_slides(guard: StormGuard, connection: redis.Redis) -> None:
+    guard.admit("a")
+    make_older(connection, "a", 59)
+    guard.admit("a")
+    assert guard.admit("a") == HELD
+    make_older(connection, "a", 2)
+    assert guard.admit("a").passes, "the first is a minute old, the second is not"
+    assert guard.admit("a") == HELD
+
+
+def test_a_storm_that_goes_on_has_thirty_in_an_hour(guard: StormGuard, connection: redis.Redis) -> None:
+    passed = 0
+    for _ in range(40):
+        passed += sum(guard.admit("a").passes for _ in range(3))
+        make_older(connection, "a", 61)
+    assert passed == PER_HOUR
+    make_older(connection, "a", 3600)
+    assert [guard.admit("a").passes for _ in range(3)] == [True] * PER_MINUTE + [False]
+
+
+def test_what_the_guard_remembers_goes_by_itself(guard: StormGuard, connection: redis.Redis) -> None:
+    for _ in range(3):
+        guard.admit("a")
+    assert 0 < connection.ttl(keys.storm("a")) <= 3600
+    assert 0 < connection.ttl(f"{keys.storm('a')}:withheld") <= 7200
+
+
+def test_without_redis_everything_passes() -> None:
+    guard = StormGuard("redis://unused", connect=lambda _url: unreachable())
+    assert [guard.admit("a") for _ in range(4)] == [PASSES] * 4
+
+
+def test_nothing_is_connected_before_the_first_alert() -> None:
+    asked = []
+    guard = StormGuard("redis://somewhere", connect=lambda url: asked.append(url) or unreachable())
+    assert asked == []
+    guard.admit("a")
+    guard.admit("a")
+    assert asked == ["redis://somewhere"]
+
+
+def test_a_forked_process_does_not_use_its_parents_socket(guard: StormGuard, connection: redis.Redis) -> None:
+    guard.admit("a")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if guard.admit("a") == PASSES and guard.admit("a") == HELD else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert guard.admit("a") == HELD
+    assert connection.llen(keys.storm("a")) == 2
+
+
+def event(**of):
+    return {"event_id": "1", **of}
+
+
+def raised(kind: str, function: str):
+    return {"values": [{"type": kind, "value": "x", "stacktrace": {"frames": [{"module": "app", "function": function}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (event(fingerprint=["callbridge", "crm.403"]), event(fingerprint=["callbridge", "crm.403"], message="else"), True),
+        (event(fingerprint=["callbridge", "crm.403"]), event(fingerprint=["callbridge", "crm.404"]), False),
+        (event(exception=raised("KeyError", "f")), event(exception=raised("KeyError", "f")), True),
+        (event(exception=raised("KeyError", "f")), event(exception=raised("KeyError", "g")), False),
+        (event(exception=raised("KeyError", "f")), event(exception=raised("OSError", "f")), False),
+        (event(message="a"), event(message="b"), False),
+        (event(exception={"values": []}), event(), True),
+    ],
+)
+def test_what_sentry_would_group_shares_a_budget(one, other, same) -> None:
+    asked = []
+    for each in (one, other):
+        alerts.outgoing(lambda cause: asked.append(cause) or PASSES, each, {})
+    assert (asked[0] == asked[1]) is same
+
+
+def test_an_event_that_passes_tells_how_many_did_not() -> None:
+    told = alerts.outgoing(lambda _cause: Verdict(passes=True, withheld=41), event(), {})
+    assert told["extra"]["also_happened"] == 41
+    assert alerts.outgoing(lambda _cause: HELD, event(), {}) is None
+
+
+def test_check_ins_are_not_asked_about() -> None:
+    asked = []
+    check_in = {"type": "check_in", "status": "ok"}
+    assert alerts.outgoing(lambda cause: asked.append(cause) or HELD, dict(check_in), {}) == check_in
+    assert asked == []

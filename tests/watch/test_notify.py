@@ -1,0 +1,214 @@
+"""The ways to an owner: a webhook and a mail server that take messages, and ones that don't."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from bridge.errors import WrongSettings
+from bridge.watch import notify
+from bridge.watch.notify import Message, Outbox, ToEmail, ToWebhook
+from bridge.watch.standing import Kind
+from tests.support.builders import make_settings
+from tests.watch.smtp import MailServer
+
+SENDER, RECEIVERS = "bridge@ivr.example.com", ("ops@example.com", "boss@example.com")
+OPEN = Message(
+    Kind.OPEN,
+    "calls",
+    "promise.late",
+    "anna",
+    "2 calls wait.",
+    ("2 callers are affected.", "What to do: look <there> & act."),
+    "https://ivr.example.com/console",
+    "callbridge.calls.promise.late.1768489445",
+)
+OVER = Message(Kind.OVER, "calls", "promise.late", "anna", "It is over.", (), OPEN.link, OPEN.thread)
+
+
+class Chat:
+    """A webhook that keeps what is posted to it and answers `status`."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.posts: list[tuple[str, dict]] = []
+        chat = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                chat.posts.append((self.path, json.loads(body)))
+                self.send_response(chat.status)
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_args) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/services/T1/secret"
+
+
+@pytest.fixture
+def chat():
+    chat = Chat()
+    thread = threading.Thread(target=chat.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield chat
+    chat.server.shutdown()
+    chat.server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def mail():
+    with MailServer() as server:
+        yield server
+
+
+def sent_by(route, message=OPEN) -> bool:
+    """Whether the outbox got rid of a message by this route."""
+    told: list[bool] = []
+    outbox = Outbox()
+    outbox.put(route, message, told.append)
+    outbox.join(10)
+    [is_sent] = told
+    return is_sent
+
+
+def test_a_webhook_gets_text_that_slack_does_not_take_for_markup(chat: Chat) -> None:
+    assert sent_by(ToWebhook(chat.url))
+    [(path, posted)] = chat.posts
+    assert path == "/services/T1/secret"
+    assert posted["text"].splitlines() == [
+        "*Callbridge, calls: 2 calls wait.*",
+        "2 callers are affected.",
+        "What to do: look &lt;there&gt; &amp; act.",
+        "https://ivr.example.com/console",
+    ]
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_a_webhook_that_does_not_take_it_is_said_without_its_address(chat: Chat, caplog: pytest.LogCaptureFixture, status: int) -> None:
+    chat.status = status
+    assert not sent_by(ToWebhook(chat.url))
+    assert len(chat.posts) == 1, "a redirect is not followed"
+    assert f"the webhook answered {status}; check ALERT_WEBHOOK_URL" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_webhook_that_is_not_there_keeps_its_address_out_of_the_log(chat: Chat, caplog: pytest.LogCaptureFixture) -> None:
+    assert not sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret"))
+    assert "ConnectionError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: MailServer) -> None:
+    route = ToEmail(mail.url(), SENDER, RECEIVERS)
+    assert sent_by(route)
+    assert sent_by(route, OVER)
+    (receivers, opened), (_, over) = mail.mails
+    assert receivers == list(RECEIVERS)
+    assert (opened["Subject"], over["Subject"]) == ("Callbridge, calls: 2 calls wait.", "Callbridge, calls: over: It is over.")
+    assert opened["Message-ID"] == over["In-Reply-To"] == "<callbridge.calls.promise.late.1768489445@ivr.example.com>"
+    assert opened["Auto-Submitted"] == "auto-generated"
+    assert "What to do: look <there> & act." in opened.get_content()
+    assert OPEN.link in opened.get_content()
+
+
+def test_a_mail_server_is_logged_in_to_with_what_the_url_says(mail: MailServer) -> None:
+    assert sent_by(ToEmail(mail.url("me%40x:p%3Aw@"), SENDER, RECEIVERS))
+    assert base64.b64decode(mail.logins[0]) == b"\0me@x\0p:w"
+
+
+def test_a_mail_server_that_refuses_is_no_end_of_the_world(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:
+    mail.refusal = b"550 no"
+    assert not sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+    assert "SMTPSenderRefused" in caplog.text
+
+
+def test_nothing_is_sent_unencrypted_over_a_network(
+    mail: MailServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(notify, "_LOOPBACK", frozenset())
+    assert not sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS))
+    assert "STARTTLS" in caplog.text
+    assert (mail.mails, mail.logins) == ([], [])
+
+
+def test_a_mail_server_that_is_not_there_fails_both_ways() -> None:
+    assert not sent_by(ToEmail("smtp://127.0.0.1:9", SENDER, RECEIVERS))
+    assert not sent_by(ToEmail("smtps://127.0.0.1:9", SENDER, RECEIVERS))
+
+
+class Slow:
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.sent: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        self.go.wait(10)
+        self.sent.append(message)
+
+
+def test_a_slow_route_holds_nobody_up_and_messages_keep_their_order() -> None:
+    outbox, slow, told = Outbox(), Slow(), []
+    for message in (OPEN, OVER):
+        outbox.put(slow, message, told.append)
+    outbox.join(0.01)
+    assert told == []
+    slow.go.set()
+    outbox.join(10)
+    assert (slow.sent, told) == ([OPEN, OVER], [True, True])
+
+
+def test_an_outbox_works_again_after_its_thread_has_ended() -> None:
+    outbox, slow, told = Outbox(), Slow(), []
+    slow.go.set()
+    for _ in range(3):
+        outbox.put(slow, OPEN, told.append)
+        outbox.join(10)
+    assert told == [True] * 3
+
+
+MAIL = {"ALERT_EMAIL_TO": "a@x.example, b@x.example", "ALERT_EMAIL_FROM": "c@x.example", "SMTP_URL": "smtp://u:p@mail.example:587"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ({}, []),
+        ({"SENTRY_DSN": "http://public@127.0.0.1:9/1"}, ["sentry"]),
+        ({"ALERT_WEBHOOK_URL": "https://hooks.example.com/x", **MAIL}, ["webhook", "email"]),
+        ({"SMTP_URL": "smtps://mail.example"}, []),
+    ],
+)
+def test_the_routes_are_those_that_are_set_up(environment, names) -> None:
+    assert [route.name for route in notify.routes(make_settings(**environment))] == names
+
+
+@pytest.mark.parametrize(
+    ("environment", "fault"),
+    [
+        ({"ALERT_WEBHOOK_URL": "http://hooks.example.com/x"}, "ALERT_WEBHOOK_URL: https://"),
+        ({"ALERT_WEBHOOK_URL": "hooks.example.com"}, "ALERT_WEBHOOK_URL: https://"),
+        ({**MAIL, "SMTP_URL": "https://mail.example"}, "SMTP_URL: smtp://"),
+        ({**MAIL, "SMTP_URL": "smtp://u:a:b@mail.example:port"}, "SMTP_URL: smtp://"),
+        ({**MAIL, "ALERT_EMAIL_TO": "Ops <ops@x.example>"}, "ALERT_EMAIL_TO: plain addresses"),
+        ({**MAIL, "ALERT_EMAIL_FROM": "nobody"}, "ALERT_EMAIL_FROM: plain addresses"),
+        ({"ALERT_EMAIL_TO": "a@x.example"}, "ALERT_EMAIL_TO needs SMTP_URL and ALERT_EMAIL_FROM"),
+        ({"PROMISE_S": "0"}, "PROMISE_S"),
+        ({"FAILURE_SHARE": "2"}, "FAILURE_SHARE"),
+    ],
+)
+def test_wrong_settings_say_what_is_allowed(environment, fault) -> None:
+    with pytest.raises(WrongSettings, match=fault) as caught:
+        make_settings(**environment)
+    assert "u:a" not in str(caught.value)

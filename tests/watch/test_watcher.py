@@ -1,0 +1,197 @@
+"""From a broken promise to its owner, and back: on a real Redis, with routes that can be read."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+import redis
+
+from app import build_parts
+from bridge.commands.worker import make_watcher
+from bridge.ledger import keys
+from bridge.ledger.entry import Cause
+from bridge.watch import alerts, promises, watcher
+from bridge.watch.notify import Message
+from bridge.watch.standing import GAP_S, Book, Kind
+from bridge.watch.watcher import Watcher
+from tests.support.broken import unreachable
+from tests.support.builders import PHONE, make_call, make_settings, parked_entry
+from tests.support.house import House, make_store
+
+
+class Post:
+    """A route that keeps its messages, or fails while it is `closed`."""
+
+    def __init__(self, name: str = "webhook") -> None:
+        self.name = name
+        self.closed = False
+        self.messages: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        if self.closed:
+            raise OSError("closed")
+        self.messages.append(message)
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(message.kind.value, message.cause) for message in self.messages]
+
+
+@pytest.fixture
+def house(connection: redis.Redis) -> House:
+    return House(connection)
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()
+
+
+def watching(house: House, *routes: Post, left_today: int | None = None, **of) -> Watcher:
+    [calls] = promises.processes(make_settings())
+    return Watcher(house.store, Book(house.connection), [replace(calls, **of)], routes, "https://ivr.example.com", lambda: left_today)
+
+
+def look(*watchers: Watcher) -> None:
+    for one in watchers:
+        one.look()
+    for one in watchers:
+        one.stop()
+
+
+def test_a_late_call_is_told_with_all_that_its_owner_needs_and_closes_itself(house: House, post: Post) -> None:
+    watch = watching(house, post)
+    house.accept(make_call())
+    house.clock.advance(60)
+    look(watch)
+    assert post.messages == []
+    house.clock.advance(5)
+    look(watch)
+    [opened] = post.messages
+    assert opened.title == "1 call waits longer than the promised 60 s; the oldest for 65 s."
+    assert opened.lines[0] == "1 caller is affected."
+    assert opened.lines[1].startswith("What to do: Open the console")
+    assert (opened.owner, opened.link) == ("anna", "https://ivr.example.com/console")
+    house.run()
+    house.clock.advance(30)
+    look(watch)
+    look(watch)
+    _, over = post.messages
+    assert (over.kind, over.thread) == (Kind.OVER, opened.thread)
+    assert over.title == "No call waits longer than promised any more. It lasted 30 s."
+
+
+def test_a_failure_is_one_message_however_often_it_is_looked_at(house: House, post: Post) -> None:
+    watch = watching(house, post)
+    house.put(parked_entry())
+    for _ in range(20):
+        house.clock.advance(30)
+        look(watch)
+    assert post.told == [("open", "attention.permanent")]
+    assert post.messages[0].link == "https://ivr.example.com/console/attention"
+
+
+def test_two_watchers_say_it_once(house: House, post: Post) -> None:
+    house.put(parked_entry(Cause.UNCERTAIN))
+    watchers = [watching(house, post) for _ in range(2)]
+    threads = [threading.Thread(target=look, args=(one,)) for one in watchers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    look(*watchers)
+    assert post.told == [("open", "attention.uncertain")]
+
+
+def test_a_route_that_fails_is_tried_at_the_next_look_and_the_others_are_not_told_twice(house: House, post: Post) -> None:
+    mail = Post("email")
+    watch = watching(house, post, mail)
+    house.put(parked_entry())
+    post.closed = True
+    look(watch)
+    assert (post.told, mail.told) == ([], [("open", "attention.permanent")])
+    post.closed = False
+    house.clock.advance(5)
+    look(watch)
+    assert post.told == mail.told == [("open", "attention.permanent")]
+
+
+def test_sentry_hears_of_promises_and_not_again_of_single_failures(house: House) -> None:
+    sentry = Post("sentry")
+    house.put(parked_entry())
+    look(watching(house, sentry, left_today=3))
+    assert sentry.told == [("open", "crm.budget_left")]
+
+
+def test_flapping_is_told_once_in_a_quarter_of_an_hour(house: House, post: Post) -> None:
+    low, enough = watching(house, post, left_today=3), watching(house, post, left_today=150_000)
+    for _ in range(10):
+        look(low)
+        look(enough)
+        house.clock.advance(10)
+    assert post.told == [("open", "crm.budget_left"), ("over", "crm.budget_left")]
+    house.clock.advance(GAP_S)
+    look(low)
+    assert len(post.messages) == 3
+
+
+def test_nothing_personal_is_told(house: House, post: Post) -> None:
+    house.accept(make_call(caller_name="Ada Example"))
+    house.clock.advance(4000)
+    house.put(parked_entry())
+    look(watching(house, post, left_today=0, silence_s=60.0))
+    assert len(post.messages) >= 2
+    assert not any(secret in repr(post.messages) for secret in (PHONE, PHONE[-4:], "Ada"))
+
+
+def test_a_watcher_without_routes_writes_down_what_stands(house: House) -> None:
+    house.put(parked_entry())
+    look(watching(house))
+    assert list(Book(house.connection).standing("calls", promises.CAUSES)) == ["attention.permanent"]
+
+
+def test_every_cause_has_a_sentence_for_its_end_and_stands_in_the_page() -> None:
+    from tests.rules.tree import ROOT
+
+    page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+    assert set(watcher._ABOUT) == set(promises.CAUSES)
+    assert [cause for cause in promises.CAUSES if f"`{cause}`" not in page] == []
+
+
+def test_the_sweeper_checks_in_once_a_minute_for_each_process(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(alerts, "check_in", checked.append)
+    watch = watching(house)
+    for _ in range(25):
+        look(watch)
+        house.clock.advance(5)
+    assert checked == ["callbridge-calls"] * 3
+
+
+def test_what_was_said_but_could_not_be_written_down_is_only_logged(house: House, post: Post, caplog: pytest.LogCaptureFixture) -> None:
+    watch = watching(house, post)
+    house.put(parked_entry())
+    written = watch.book
+    watch.outbox.put = lambda route, message, told: (setattr(watch, "book", Book(unreachable())), told(True))
+    watch.look()
+    assert "could not be written down" in caplog.text
+    watch.book = written
+    assert written.standing("calls", ["attention.permanent"])["attention.permanent"].routes["webhook"].by == watch.name
+
+
+def test_redis_that_is_away_is_the_sweepers_to_wait_out() -> None:
+    [calls] = promises.processes(make_settings())
+    connection = unreachable()
+    watch = Watcher(make_store(connection), Book(connection), [calls], [], "https://ivr.example.com", lambda: None)
+    with pytest.raises(redis.ConnectionError):
+        watch.look()
+
+
+def test_the_worker_watches_with_the_routes_of_its_settings(redis_url: str) -> None:
+    parts = build_parts(make_settings(REDIS_URL=redis_url, ALERT_WEBHOOK_URL="https://hooks.example.com/x", GHL_DAILY="900"))
+    watch = make_watcher(parts)
+    assert [route.name for route in watch.routes] == ["webhook"]
+    assert watch.left_today() == 900
+    assert parts.connection.exists(keys.SWEEPER) == 0
