@@ -49,6 +49,7 @@ _WAITS = {
     "crm.connect": "GoHighLevel could not be reached",
     "settle.create": "the answer to an earlier create was lost; we look whether it took effect",
     "settle.note": "the answer to an earlier note was lost; we look whether it took effect",
+    "settle.contact": "the new contact does not show everywhere in the CRM yet; we wait for it",
     REPLAY: "it is being replayed, and live calls go first",
 }
 _NOBODY = {

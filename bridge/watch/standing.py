@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import cast
 
 import redis
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from bridge.ledger import keys
 
@@ -121,6 +121,14 @@ _CODEC: TypeAdapter[Standing] = TypeAdapter(Standing)
 Decide = Callable[[Standing], Standing]
 
 
+def _read(document: bytes | None) -> Standing:
+    """What an earlier version wrote and this one cannot read is forgotten: an alert too many is better than none."""
+    try:
+        return _CODEC.validate_json(document) if document else Standing()
+    except ValidationError:
+        return Standing()
+
+
 class Book:
     """The alerts of all processes in Redis. Every method raises redis.RedisError."""
 
@@ -131,7 +139,7 @@ class Book:
         """Those of `causes` about which something is remembered."""
         named = tuple(causes)
         documents = cast("list[bytes | None]", self._connection.mget([keys.alert(process, cause) for cause in named]))
-        return {cause: _CODEC.validate_json(document) for cause, document in zip(named, documents, strict=True) if document}
+        return {cause: _read(document) for cause, document in zip(named, documents, strict=True) if document}
 
     def change(self, process: str, cause: str, decide: Decide, now: float) -> Standing:
         """Write what `decide` makes of an alert. Of two who try at once, the second decides on what the first wrote."""
@@ -140,7 +148,7 @@ class Book:
             for _ in range(_TRIES):
                 pipe.watch(name)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
                 document = cast("bytes | None", pipe.get(name))
-                old = _CODEC.validate_json(document) if document else Standing()
+                old = _read(document)
                 new = decide(old)
                 forget = is_over(new, now)
                 if new == old and not (forget and document):

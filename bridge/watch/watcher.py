@@ -42,16 +42,16 @@ class Watcher:
 
     def look(self) -> None:
         """One look at every process. Sends nothing itself and waits for no owner. Raises redis.RedisError."""
-        self._check_in()
         for process in self.watched:
             self._look_at(process)
+        self._check_in()
 
     def stop(self) -> None:
         """Give what is being sent a moment to leave."""
         self.outbox.join()
 
     def _check_in(self) -> None:
-        """Once a minute, and only from here: where nobody sweeps, nobody may say that all is well."""
+        """Once a minute, and only after a look that came to its end: where nobody sweeps or looks, nobody may say that all is well."""
         now = self.store.clock.now()
         if self._checked_in_at is None or now - self._checked_in_at >= alerts.CHECK_IN_EVERY_S:
             self._checked_in_at = now

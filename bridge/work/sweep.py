@@ -68,7 +68,7 @@ class Sweeper:
                     busy = self.sweep() >= BATCH
                     if self.watch and time.monotonic() >= next_watch:
                         next_watch = time.monotonic() + WATCH_EVERY_S
-                        self.watch()
+                        self._watch(self.watch)
                     if time.monotonic() >= next_chores:
                         next_chores = time.monotonic() + HOUSEKEEPING_EVERY_S
                         self.do_chores()
@@ -95,6 +95,15 @@ class Sweeper:
     def do_chores(self) -> None:
         for chore in self.chores:
             chore()
+
+    def _watch(self, watch: Callable[[], object]) -> None:
+        """Calls come first: what goes wrong with looking after them must not stop them. Its check-in stays away, which is an alert."""
+        try:
+            watch()
+        except redis.RedisError:
+            raise
+        except Exception:
+            log.exception("the promises could not be looked after; sweeping goes on")
 
     def sweep(self) -> int:
         """One pass: every entry that is due, at most BATCH. Returns how many were looked at.

@@ -41,6 +41,7 @@ def test_b127_death_of_a_worker_is_raised_by_the_job_that_reports_it(bridge):
 
 
 def test_b130_crm_that_is_down_for_half_an_hour_alarms_nobody_and_costs_no_call(make_bridge):
+    """The default budget is spent after 38 minutes in the mean, and by some calls sooner: how long it lasts is a setting."""
     bridge = make_bridge(MAX_ATTEMPTS="40")
     fault = bridge.fault("error_before", status=500)
     calls = many(bridge, 5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +14,8 @@ from app import build_parts
 from bridge.call import CallerKind, Status
 from bridge.commands import backfill
 from bridge.ledger.entry import State
+from bridge.sandbox.call_list_types import Answer, SandboxCall
+from tests.commands.backfilled import commands
 from tests.support.builders import NOW, PHONE, make_settings
 from tests.support.house import House
 
@@ -119,3 +123,87 @@ def test_command_ends_one_where_a_line_is_wrong_and_shows_nothing_of_it(run):
     assert done.exit_code == 1
     assert "line 1" in done.output
     assert "5550101234" not in done.output
+
+
+# ---- From the phone systems' own lists
+
+
+@pytest.fixture
+def deployment(redis_url):
+    with commands(redis_url) as made:
+        yield made
+
+
+def listed(number, **facts):
+    told = {"id": f"CA{number}", "caller": PHONE, "dialled": "+15550109999", "started": time.time() - 600}
+    return SandboxCall(**told | facts)
+
+
+def test_listed_calls_are_brought_in_with_counts_and_reasons(deployment):
+    run, world = deployment
+    world.add("twilio", listed(1), listed(2), listed(3, direction="outbound"), listed(4, started=time.time() - 5))
+    done = run(backfill.command, "--since", "2h", "--json")
+    told = json.loads(done.output)
+    assert done.exit_code == 0
+    assert told["lists"] == [
+        {
+            "provider": "twilio",
+            "account": "",
+            "found": 3,
+            "inserted": 2,
+            "updated": 0,
+            "known": 0,
+            "too_young": 1,
+            "ignored": {"outbound call": 1},
+            "fault": None,
+        }
+    ]
+    again = run(backfill.command, "--since", "2h")
+    assert "twilio: 3 calls listed: 0 brought in, 2 known, 1 so young" in again.output
+    assert "1 ignored: outbound call" in again.output
+
+
+def test_dry_run_changes_nothing(deployment, connection):
+    run, world = deployment
+    world.add("twilio", listed(1))
+    assert "1 would be brought in" in run(backfill.command, "--since", "1d", "--dry-run").output
+    assert not connection.keys("cb:entry:*")
+
+
+def test_list_that_fails_ends_one_and_says_what_to_check(deployment):
+    run, world = deployment
+    world.page_size = 1
+    world.add("twilio", listed(1))
+    world.answer = lambda asked: Answer(401, {})
+    done = run(backfill.command, "--since", "2h")
+    assert done.exit_code == 1
+    assert "NOT READ TO ITS END" in done.output
+    assert "Check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN." in done.output
+
+
+def test_time_may_be_a_span_or_an_instant(deployment):
+    run, world = deployment
+    world.add("twilio", listed(1))
+    assert run(backfill.command, "--since", "5m").output.startswith("twilio: 0 calls listed")
+    earlier = datetime.fromtimestamp(time.time() - 900, UTC).isoformat()
+    assert run(backfill.command, "--since", earlier).output.startswith("twilio: 1 calls listed")
+    assert run(backfill.command, "--since", "lately").exit_code == 2
+
+
+def test_provider_that_cannot_be_listed_is_named_with_its_setting(redis_url):
+    with commands(redis_url, TWILIO_ACCOUNT_SID="") as (run, _):
+        done = run(backfill.command, "--since", "2h", "--provider", "twilio")
+        assert done.exit_code == 1
+        assert "set TWILIO_ACCOUNT_SID" in done.output
+
+
+def test_one_source_has_to_be_named(deployment):
+    run, _ = deployment
+    assert run(backfill.command).exit_code == 2
+    assert run(backfill.command, "--since", "2h", "--file", "-").exit_code == 2
+
+
+def test_calls_of_a_file_wait_for_their_turn_as_well(run, connection):
+    run(line() + "\n" + line(call_id="CA2") + "\n")
+    assert connection.llen("rq:queue:calls") == 0
+    assert connection.zcard("cb:index:due") == 2

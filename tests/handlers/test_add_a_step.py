@@ -12,7 +12,7 @@ import redis
 
 import handlers
 from bridge.call import Input, Status
-from bridge.errors import Uncertain
+from bridge.errors import Gone, Uncertain
 from bridge.ledger import by_hand, moves
 from bridge.ledger.entry import State
 from handlers import steps
@@ -117,6 +117,16 @@ def test_a_request_that_never_arrived_is_sent_again_after_the_whole_schedule(hou
     until_done(house)
     assert callbacks(house) == 1
     assert house.clock.now() - NOW >= sum(house.settings.settle_schedule_s)
+
+
+def test_a_contact_that_does_not_show_yet_is_waited_for(house: House) -> None:
+    house.accept(WISH)
+    house.crm.refuse("add_note", Gone("no such contact", cause="crm.gone"))
+    house.run()
+    assert (house.entry().contact_id, house.entry().waiting_for) == ("c1", "settle.contact")
+    house.run_again()
+    assert callbacks(house) == 1
+    assert list(house.crm.contacts) == ["c1"]
 
 
 def test_a_merged_contact_gets_the_callback_that_the_old_one_had(house: House) -> None:

@@ -15,7 +15,6 @@ from tests.support.broken import unreachable
 from tests.support.builders import make_call, make_settings, parked_entry
 from tests.support.house import House, make_store
 
-
 WATCHED = promises.processes(make_settings())
 
 

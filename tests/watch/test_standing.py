@@ -132,3 +132,10 @@ def test_of_two_who_look_at_once_one_speaks(connection: redis.Redis) -> None:
 def test_nothing_is_remembered_of_a_promise_that_holds() -> None:
     assert is_over(Standing(), T)
     assert look(Standing(), 0, T, ONE, "me") == (Standing(), ())
+
+
+def test_what_another_version_wrote_is_forgotten_and_not_stumbled_over(connection: redis.Redis) -> None:
+    connection.set(keys.alert("calls", "silence"), '{"since": "yesterday"}')
+    book = Book(connection)
+    assert book.standing("calls", ["silence"]) == {"silence": Standing()}
+    assert book.change("calls", "silence", lambda old: look(old, 2, T, ONE, "me")[0], T).count == 2

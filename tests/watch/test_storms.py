@@ -19,7 +19,7 @@ from bridge.watch.standing import Book
 from bridge.watch.watcher import Watcher
 from tests.support.builders import ENVIRONMENT, NOW, make_call, make_settings, make_trouble, running_entry
 from tests.support.house import House
-from tests.watch.test_watcher import Post, look
+from tests.watch.owner import Post, look
 
 ROOT = Path(__file__).parents[2]
 

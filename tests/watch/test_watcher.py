@@ -13,30 +13,12 @@ from bridge.commands.worker import make_watcher
 from bridge.ledger import keys
 from bridge.ledger.entry import Cause
 from bridge.watch import alerts, promises, watcher
-from bridge.watch.notify import Message
 from bridge.watch.standing import GAP_S, Book, Kind
 from bridge.watch.watcher import Watcher
 from tests.support.broken import unreachable
 from tests.support.builders import PHONE, make_call, make_settings, parked_entry
 from tests.support.house import House, make_store
-
-
-class Post:
-    """A route that keeps its messages, or fails while it is `closed`."""
-
-    def __init__(self, name: str = "webhook") -> None:
-        self.name = name
-        self.closed = False
-        self.messages: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        if self.closed:
-            raise OSError("closed")
-        self.messages.append(message)
-
-    @property
-    def told(self) -> list[tuple[str, str]]:
-        return [(message.kind.value, message.cause) for message in self.messages]
+from tests.watch.owner import Post, look
 
 
 @pytest.fixture
@@ -52,13 +34,6 @@ def post() -> Post:
 def watching(house: House, *routes: Post, left_today: int | None = None, **of) -> Watcher:
     [calls] = promises.processes(make_settings())
     return Watcher(house.store, Book(house.connection), [replace(calls, **of)], routes, "https://ivr.example.com", lambda: left_today)
-
-
-def look(*watchers: Watcher) -> None:
-    for one in watchers:
-        one.look()
-    for one in watchers:
-        one.stop()
 
 
 def test_a_late_call_is_told_with_all_that_its_owner_needs_and_closes_itself(house: House, post: Post) -> None:

@@ -149,7 +149,7 @@ def test_a_long_queue_keeps_no_call_waiting_whose_worker_died(house: House, swee
 def test_a_row_that_was_written_while_the_queue_was_put_off_stays(house: House) -> None:
     house.put(waiting_entry(NOW + 5))
     house.store.put_off_due([KEY, "twilio-gone"], 10)
-    assert house.connection.zrange(keys.DUE, 0, -1, withscores=True) == [[KEY.encode(), NOW + 5]]
+    assert house.connection.zrange(keys.DUE, 0, -1, withscores=True) == [(KEY.encode(), NOW + 5)]
 
 
 def test_a_row_without_an_entry_is_dropped(house: House, sweeper: Sweeper) -> None:

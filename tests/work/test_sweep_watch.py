@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import redis
 
+from bridge.ledger.entry import State
 from bridge.work.sweep import Sweeper
+from tests.support.builders import KEY, NOW, done_entry
 from tests.support.house import House
 
 
@@ -41,3 +46,14 @@ def test_redis_going_away_while_watching_does_not_end_the_sweeper(connection: re
     house = House(connection)
     run_passes(Sweeper(connection, house.store, chores=(lambda: chores.append(1),), watch=fail), 3)
     assert chores == [1]
+
+
+def test_a_fault_in_watching_does_not_stop_the_calls(connection: redis.Redis, caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise KeyError("a bug")
+
+    house = House(connection)
+    house.put(replace(done_entry(), state=State.ACCEPTED, next_try_at=NOW))
+    run_passes(Sweeper(connection, house.store, watch=fail), 2)
+    assert house.jobs() == [KEY]
+    assert "sweeping goes on" in caplog.text

@@ -190,7 +190,8 @@ class InProcessHttp:
 
 def _shape(path: str) -> str:
     parts = path.strip("/").split("/")
-    return "/" + "/".join(part if index % 2 == 0 or not any(c.isdigit() for c in part) else "…" for index, part in enumerate(parts))
+    # Names in a path are lower-case words; an id of twenty letters and digits may do without digits, but never without capitals.
+    return "/" + "/".join(part if index % 2 == 0 or part.islower() else "…" for index, part in enumerate(parts))
 
 
 def _encode(body: Mapping[str, object] | None) -> bytes:
