@@ -14,8 +14,9 @@ from bridge.intake import http as webhooks
 from bridge.parts import Parts
 from bridge.providers import registry
 from bridge.settings import Settings, load
-from bridge.watch import alerts, logs
+from bridge.watch import alerts, logs, promises
 from bridge.watch import http as watch
+from bridge.watch.guard import StormGuard
 from bridge.work import queues
 from handlers import steps
 
@@ -25,14 +26,21 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings = settings or load(os.environ, registry.SETTINGS)
     logs.configure(settings.log_format, settings.log_level, sys.stderr)  # stdout belongs to what commands print
     dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
-    alerts.configure(dsn, owner=settings.bridge_owner, release=os.environ.get("HEROKU_RELEASE_VERSION"))
+    guard = StormGuard(settings.redis_url.get_secret_value())
+    alerts.configure(dsn, owner=settings.bridge_owner, release=os.environ.get("HEROKU_RELEASE_VERSION"), admit=guard.admit)
     parts = build_parts(settings)
     app = Flask("callbridge")
     app.secret_key = settings.secret_key.get_secret_value()
     app.extensions["callbridge"] = parts
     app.register_blueprint(webhooks.blueprint(parts.receiver, settings.public_url))
     app.register_blueprint(
-        watch.blueprint(parts.store, partial(queues.listening, parts.connection), partial(queues.depth, parts.connection))
+        watch.blueprint(
+            parts.store,
+            partial(queues.listening, parts.connection),
+            partial(queues.depth, parts.connection),
+            promises.processes(settings),
+            partial(promises.left_today, parts.pacing, settings.ghl_location_id),
+        )
     )
     if settings.api_token:
         app.register_blueprint(api.blueprint(parts.store, settings.api_token.get_secret_value()))

@@ -49,11 +49,11 @@ def make_silence(parts: Parts) -> Silence:
 def make_catch_up(parts: Parts) -> CatchUp:
     """The backfill that runs by itself, with the silence alarm behind it. Connects to nothing."""
     settings, silence, found_lists = parts.settings, make_silence(parts), configured(parts)
-    providers = {lister.name for lister in found_lists.listers}
+    providers = sorted(parts.providers)
 
     def after(found: Sequence[Found]) -> None:
         missed = {name: [key for one in found if one.listed.lister.name == name for key in one.missed] for name in providers}
-        silence.look(sorted(providers), missed)
+        silence.look(providers, missed)
 
     return CatchUp(
         parts.store,

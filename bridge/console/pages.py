@@ -78,7 +78,7 @@ class Pages:
         zone: Callable[[], tzinfo],
         listening: Callable[[], int],
         region: str,
-        note_wait_s: float,
+        promise_s: float,
     ) -> None:
         self.desk = desk
         self.store = desk.store
@@ -86,7 +86,7 @@ class Pages:
         self.region = region
         self.zone = zone
         self._listening = listening
-        self._note_wait_s = note_wait_s
+        self._promise_s = promise_s
 
     # ---- In and out
 
@@ -121,7 +121,7 @@ class Pages:
         return self._today("console/_today.html")
 
     def _today(self, template: str) -> str:
-        figures = today.read(self.store, self._listening, note_wait_s=self._note_wait_s, zone=self.zone())
+        figures = today.read(self.store, self._listening, promise_s=self._promise_s, zone=self.zone())
         return render_template(template, today=figures, say=Words(figures.now, self.zone()), State=State)
 
     # ---- Lists

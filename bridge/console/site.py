@@ -42,7 +42,7 @@ def install(app: Flask, parts: Parts) -> None:
         zone=partial(location_zone, LocationCache(parts.connection), parts.settings.ghl_location_id),
         listening=partial(queues.listening, parts.connection),
         region=parts.settings.default_region,
-        note_wait_s=parts.settings.note_wait_s,
+        promise_s=parts.settings.promise_s,
     )
     _route_pages(routes, pages)
     _route_actions(routes, Acting(pages))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import cast
@@ -12,11 +12,11 @@ from bridge.console.chart import Hour
 from bridge.ledger import index, keys
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Wanted
+from bridge.ledger.owed import PROCESS
 from bridge.ledger.store import Store
 
 HOURS = 24
 URGENT = 5
-PROMISE_S = 120.0  # from the end of a call, or the end of the wait for it, to its lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +39,50 @@ class Today:
     failures: int
     sizes: Mapping[State, int]
     oldest: Entry | None
-    promised_at: float | None
+    owed_since: float
+    promised_at: float
     urgent: tuple[Entry, ...]
-    overdue: int
     picture: chart.Chart
 
 
-def read(store: Store, listening: Callable[[], int], *, note_wait_s: float, zone: tzinfo) -> Today:
+def read(store: Store, listening: Callable[[], int], *, promise_s: float, zone: tzinfo) -> Today:
     """Constant work, however many calls there are. Raises redis.RedisError."""
-    now = store.clock.now()
+    now, name = store.clock.now(), keys.owed(PROCESS)
     with store.connection.pipeline(transaction=False) as pipe:
         for state in State:
             pipe.zcard(keys.state_index(state))
-        for state in (State.ACCEPTED, State.RUNNING):
-            pipe.zrange(keys.state_index(state), 0, 0)
-        *sizes, accepted, running = cast("list[list[bytes]]", pipe.execute())
-    waiting = store.get_many(row.decode() for row in [*accepted, *running])
-    oldest = min(waiting, key=lambda entry: entry.accepted_at, default=None)
-    known = dict(zip(State, cast("list[int]", sizes), strict=True))
+        pipe.zcount(name, "-inf", f"({now - promise_s!r}")
+        pipe.zrange(name, 0, 0, withscores=True)
+        *sizes, late, waiting = pipe.execute()
+    oldest, since = _oldest(store, waiting, now)
     last = index.hour(now)
     hours = store.hours(last - max(HOURS, 25) + 1, last)
     sums = of_today(hours, now, zone)
-    overdue, promised_at = store.find.overdue(now), promise(oldest, note_wait_s) if oldest else None
+    known, overdue = dict(zip(State, cast("list[int]", sizes), strict=True)), store.find.overdue(now)
     return Today(
         now=now,
-        verdict=judge(known, workers=listening(), overdue=overdue, late=promised_at is not None and promised_at < now),
+        verdict=judge(known, workers=listening(), overdue=overdue, late=late),
         accepted=sums["accepted"],
         leads=sums["leads"],
         failures=sums["failures"],
         sizes=known,
         oldest=oldest,
-        promised_at=promised_at,
+        owed_since=since,
+        promised_at=since + promise_s,
         urgent=store.find.page(Wanted(), after=None, limit=URGENT, urgent=True).entries,
-        overdue=overdue,
         picture=chart.draw([_hour(hours, hour, zone) for hour in range(last - HOURS + 1, last + 1)]),
     )
 
 
-def judge(sizes: Mapping[State, int], *, workers: int, overdue: int, late: bool) -> Verdict:
+def _oldest(store: Store, rows: Sequence[tuple[bytes, float]], now: float) -> tuple[Entry | None, float]:
+    """The call for which something has been owed longest, and since when. One for which it will be owed later does not wait yet."""
+    if not rows or rows[0][1] > now:
+        return None, now
+    found = store.get_many([rows[0][0].decode()])
+    return (found[0] if found else None), rows[0][1]
+
+
+def judge(sizes: Mapping[State, int], *, workers: int, overdue: int, late: int) -> Verdict:
     """The worst thing first: a deployment that does not work comes before the calls that it leaves."""
     asks = sizes[State.NEEDS_ATTENTION]
     if not workers:
@@ -87,17 +93,12 @@ def judge(sizes: Mapping[State, int], *, workers: int, overdue: int, late: bool)
         calls = present.count(overdue, "call needs attention and is overdue", "calls need attention and are overdue")
         return Verdict("bad", f"{calls}.", "Begin with the most urgent one.")
     if late:
-        return Verdict("warning", "A call waits longer than promised.", "Look at why: it stands below.")
+        calls = present.count(late, "call waits", "calls wait")
+        return Verdict("warning", f"{calls} longer than promised.", "Look at why: it stands below.")
     if asks:
         calls = present.count(asks, "call needs", "calls need")
         return Verdict("warning", f"{calls} attention; everything else is well.", "Begin with the most urgent one.")
     return Verdict("well", "All is well: every call is a lead, or needs none.")
-
-
-def promise(entry: Entry, note_wait_s: float) -> float:
-    """Until when this call should be with its contact: from its end on, or from when its end is not awaited any longer."""
-    over_at = entry.last_event_at if entry.facts.is_over else entry.last_event_at + note_wait_s
-    return over_at + PROMISE_S
 
 
 def of_today(hours: Mapping[tuple[int, str], int], now: float, zone: tzinfo) -> dict[str, int]:

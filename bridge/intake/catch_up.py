@@ -42,7 +42,7 @@ _SUM_EVERY_S = 3600
 
 @dataclass
 class CatchUp:
-    """`after(found)` hears what each run has found."""
+    """`after(found)` hears what each run has found, also where there is no list to read: silence shows in the ledger alone, too."""
 
     store: Store
     backfill: Backfill
@@ -70,7 +70,7 @@ class CatchUp:
 
     def once(self) -> list[Found] | None:
         """One run, if it is due and nobody else has taken it. Raises redis.RedisError."""
-        if not self.lists.listers or not self.connection.set(TURN, self.name, nx=True, px=int(self.every_s * 1000)):
+        if not self.connection.set(TURN, self.name, nx=True, px=int(self.every_s * 1000)):
             return None
         found = [self._catch_up(lister) for lister in self.lists.listers]
         if any(one.inserted or one.too_young or not one.ok for one in found) and self.every_s > SOON_S:

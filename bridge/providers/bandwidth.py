@@ -18,13 +18,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from bridge import numbers
 from bridge.call import Call, Direction, Input, Leg, Recording, Status
 from bridge.errors import Refused, WrongSettings
-from bridge.providers import documents, reading, shared_secrets
+from bridge.providers import documents, forms, instructions, reading, shared_secrets
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -65,7 +64,7 @@ PASSWORD = ProviderSetting(
 )
 NEXT_URL = ProviderSetting("BANDWIDTH_NEXT_URL", "BXML URL of your IVR: callers are redirected to it once the call is kept.")
 
-_SAY = "<SpeakSentence>Thank you for calling. We have noted your call and will get back to you soon.</SpeakSentence>"
+_SAY = f"<SpeakSentence>{instructions.SENTENCE}</SpeakSentence>"
 
 
 class Bandwidth:
@@ -125,9 +124,8 @@ class Bandwidth:
         if kind is not Kind.VOICE:
             return Answer(204)
         event = (reading.json_object(request.body) if request else None) or {}
-        query = reading.form_fields(request.query.encode("utf-8", "replace")) if request else []
-        named = next((reading.text_of(value) for name, value in query if name == b"next"), "")
-        next_url = named if _is_elsewhere(named, self._public_url) else self._next_url
+        named = forms.next_url(request)
+        next_url = named if named and instructions.is_elsewhere(named, self._public_url) else self._next_url
         verbs = _redirect(next_url, event) if next_url else _SAY
         if documents.is_told(event, "parentCallId") or _event_type(event) == "transferanswer":
             verbs = ""  # whom a <Transfer> rang: nothing to hear lets the two talk
@@ -157,25 +155,16 @@ class Bandwidth:
 
 def _next_url(settings: Settings) -> str:
     url = settings.value(NEXT_URL.name).strip()
-    if url and not _is_elsewhere(url, settings.public_url):
+    if url and not instructions.is_elsewhere(url, settings.public_url):
         raise WrongSettings([f"{NEXT_URL.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
     return url
-
-
-def _is_elsewhere(url: str, public_url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in {"https", "http"} and bool(parts.hostname) and not url.startswith(f"{public_url}/webhooks/")
 
 
 def _redirect(url: str, event: Mapping[str, Any]) -> str:
     """To the IVR, with what came along in the query: a <Redirect> alone would drop it."""
     told = {name: reading.word(event.get(name)) for name in ("digits", "terminatingDigit", "recordingId", "cause")}
-    entered = urlencode({name: value for name, value in told.items() if value is not None})
-    joint = "&" if urlsplit(url).query else "?"
-    return f'<Redirect redirectUrl="{escape(url + (joint + entered if entered else ""), {chr(34): "&quot;"})}"/>'
+    go_on = instructions.with_query(url, {name: value for name, value in told.items() if value is not None})
+    return f'<Redirect redirectUrl="{escape(go_on, {chr(34): "&quot;"})}"/>'
 
 
 def _event_type(event: Mapping[str, Any]) -> str:

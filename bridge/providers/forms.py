@@ -10,19 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 from bridge import numbers
 from bridge.call import Call, Caller, CallerKind, Direction, Input, Leg, Recording, Status, Transcript
 from bridge.errors import Refused
 from bridge.providers import documents, reading
-from bridge.providers.base import Kind, WebhookRequest
+from bridge.providers.base import Answer, Heard, Ignored, Kind, WebhookRequest
+from bridge.providers.instructions import Answers
 
 STATUSES: Mapping[str, Status] = {
     "queued": Status.RINGING,
     "initiated": Status.RINGING,
     "ringing": Status.RINGING,
     "in-progress": Status.IN_PROGRESS,
-    "answered": Status.IN_PROGRESS,  # SignalWire sends it beside in-progress: https://github.com/signalwire/docs-legacy/issues/804
+    # The name of Twilio's callback event and a status of its <Dial>; SignalWire sends it beside in-progress:
+    "answered": Status.IN_PROGRESS,  # https://github.com/signalwire/docs-legacy/issues/804
     "canceled": Status.CANCELED,
     "cancelled": Status.CANCELED,
     "failed": Status.FAILED,
@@ -37,6 +40,9 @@ DIRECTIONS: Mapping[str, Direction] = {
     "outgoing": Direction.OUTBOUND,
     "outbound-api": Direction.OUTBOUND,
     "outbound-dial": Direction.OUTBOUND,
+    # Twilio's Elastic SIP Trunking counts from the telephone network: what originates there comes in to the business.
+    "trunking-originating": Direction.INBOUND,
+    "trunking-terminating": Direction.OUTBOUND,
 }
 # Requests with one of these report something; call instructions in their answer are not read.
 _NEWS = ("CallbackSource", "RecordingStatus", "StatusCallbackEvent", "TranscriptionSid", "TranscriptionStatus", "UnstableSpeechResult")
@@ -51,15 +57,20 @@ class Fields:
         self.pairs = tuple(pairs)
         self._values: dict[str, list[str]] = {}
         for name, value in self.pairs:
-            self._values.setdefault(name, []).append(value)
+            self._values.setdefault(self._known_as(name), []).append(value)
 
     @classmethod
-    def of(cls, request: WebhookRequest) -> Fields:
+    def of(cls, request: WebhookRequest) -> Self:
         encoded = query_of(request) if is_get(request) else request.body
         return cls((reading.text_of(name), reading.text_of(value)) for name, value in reading.form_fields(encoded))
 
+    @staticmethod
+    def _known_as(name: str) -> str:
+        """What spellings of one name have in common."""
+        return name
+
     def all(self, name: str) -> tuple[str, ...]:
-        return tuple(self._values.get(name, ()))
+        return tuple(self._values.get(self._known_as(name), ()))
 
     def first(self, *names: str) -> str | None:
         """The value under the first of `names` that was sent, as sent; None where none of them was."""
@@ -143,11 +154,41 @@ def status(raw: str | None) -> Status:
     return STATUSES.get((raw or "").casefold().replace("_", "-"), Status.UNKNOWN)
 
 
-def call(fields: Fields, known: Call, call_id: str, prompt: str, *, region: str | None, own_numbers: Sequence[str]) -> Call:
+def hear(
+    fields: Fields,
+    prompt: str,
+    *,
+    provider: str,
+    account: str,
+    region: str | None,
+    own_numbers: Sequence[str],
+    kind: Kind,
+    delivery_id: str | None = None,
+) -> Heard | Ignored:
+    """One request about one call; a child leg, which has a parent, becomes a leg of its parent's call."""
+    call_id = fields.told("CallSid")
+    if not call_id:
+        return Ignored("no call id", kind)
+    known = Call(provider=provider, account=account, root_id=fields.told("ParentCallSid") or call_id)
+    call = _call(fields, known, call_id, region=region, own_numbers=own_numbers)
+    if call.root_id == call_id:  # on a leg somebody else presses: the agent
+        call = replace(call, inputs=inputs(_entered(fields), prompt, delivery_id))
+    if call.direction is Direction.OUTBOUND:
+        return Ignored("outbound call", kind)
+    return Heard(call, kind, delivery_id, reading.canonical(prompt, fields.pairs))
+
+
+def answer(answers: Answers, request: WebhookRequest | None, fields: Fields) -> Answer:
+    """XML for a caller who waits. text/plain would be read aloud, and no content type is Twilio's error 11200."""
+    is_leg = fields.told("ParentCallSid") not in {None, fields.told("CallSid")}
+    return Answer(200, "text/xml; charset=utf-8", answers.to(next_url(request), _told_again(fields), is_leg=is_leg))
+
+
+def _call(fields: Fields, known: Call, call_id: str, *, region: str | None, own_numbers: Sequence[str]) -> Call:
     """`known` (provider, account and root id) with what a request says; a call id that is not the root's is a leg of it."""
     found = replace(known, recordings=_recordings(fields), transcripts=_transcripts(fields), legs=_legs(fields, known, call_id))
     if known.root_id != call_id:
-        return found  # on a leg somebody else rings, and somebody else presses: the agent
+        return found  # on a leg somebody else rings
     raw_from = fields.first("From", "Caller")
     caller = None if raw_from is None else numbers.identify(raw_from, region=region)
     return _with_status(
@@ -162,13 +203,12 @@ def call(fields: Fields, known: Call, call_id: str, prompt: str, *, region: str 
             postcode=fields.told("FromZip", "CallerZip"),
             country=fields.told("FromCountry", "CallerCountry"),
             forwarded_from=numbers.dialled(fields.told("ForwardedFrom"), region),
-            inputs=inputs(_entered(fields), prompt, None),
         ),
         fields,
     )
 
 
-def told_again(fields: Fields) -> dict[str, str]:
+def _told_again(fields: Fields) -> dict[str, str]:
     """What tells a further request of a call from its first, for the query of the URL where the caller goes on."""
     told = {name: fields.first(name) for name in ("Digits", "SpeechResult", "DialCallStatus", "RecordingUrl")}
     return {name: value for name, value in told.items() if value is not None}
@@ -185,14 +225,14 @@ def _with_status(found: Call, fields: Fields) -> Call:
         started_at=at if reached is Status.RINGING else None,
         answered_at=at if reached is Status.IN_PROGRESS else None,
         ended_at=at if reached.is_final else None,
-        duration_s=reading.seconds(fields.told("CallDuration")),
+        duration_s=reading.seconds(fields.told("CallDuration")),  # seconds; Twilio's Duration beside it is minutes
     )
 
 
 def _entered(fields: Fields) -> list[tuple[str, str]]:
-    """<Record> reports a hung up receiver as the digits `hangup`."""
+    """<Record> reports a hung up receiver as the digits `hangup`; `Speech` is how flows of Studio name what was said."""
     digits = [("digits", value) for value in fields.all("Digits") if value != "hangup"]
-    return digits + [("speech", value) for value in fields.all("SpeechResult")]
+    return digits + [("speech", value) for value in (*fields.all("SpeechResult"), *fields.all("Speech"))]
 
 
 def _recordings(fields: Fields) -> tuple[Recording, ...]:

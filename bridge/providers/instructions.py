@@ -1,22 +1,45 @@
-"""What a caller hears while a phone system waits for XML or JSON: call instructions, made once at start from two settings.
+"""What a caller hears while a phone system waits for XML or JSON: call instructions, made once at start, so that no caller finds a fault.
 
-TeXML, cXML and Plivo's XML share <Response> and <Redirect>; a sentence is <Say> in the first two and <Speak> in Plivo's.
-https://developers.telnyx.com/docs/voice/programmable-voice/texml-translator · https://www.plivo.com/docs/voice/xml/redirect
+TwiML, TeXML, cXML and Plivo's XML share <Response> and <Redirect>; a sentence is <Say> in the first three and <Speak> in Plivo's.
+https://www.twilio.com/docs/voice/twiml · https://developers.telnyx.com/docs/voice/programmable-voice/texml-translator · https://www.plivo.com/docs/voice/xml/redirect
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from bridge.errors import WrongSettings
-from bridge.providers.twiml import Answers
 from bridge.settings import ProviderSetting, Settings
 
 SENTENCE = "Thank you for calling. We have noted your call and will get back to you soon."
+# To whom a <Dial> rang, before the two are connected: nothing to hear lets them talk, a sentence for callers would puzzle an agent.
+_NOTHING = b"<Response/>"
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What callers hear: `first` when a call comes in, `further` when they have pressed, said or been through something."""
+
+    first: bytes
+    further: bytes
+    public_url: str
+
+    def to(self, next_url: str | None, entered: Mapping[str, str], *, is_leg: bool = False) -> bytes:
+        """The answer to one request; `entered` is what came with it (Digits, SpeechResult, …).
+
+        `next_url` is the `next` parameter of the webhook's own URL, which the signature covers: the IVR names there where its caller goes
+        on, and gets what was entered in the query, since a <Redirect> would drop it.
+        """
+        if next_url and is_elsewhere(next_url, self.public_url):
+            return redirect(with_query(next_url, entered))
+        if is_leg:
+            return _NOTHING
+        return self.further if entered else self.first
 
 
 def next_url_setting(name: str, language: str) -> ProviderSetting:
@@ -33,6 +56,12 @@ def say(verb: str) -> bytes:
 
 def redirect(url: str) -> bytes:
     return f'<Response><Redirect method="POST">{escape(url)}</Redirect></Response>'.encode()
+
+
+def with_query(url: str, entered: Mapping[str, str]) -> str:
+    """The URL with more in its query."""
+    joint = "&" if urlsplit(url).query else "?"
+    return url + (joint + urlencode(entered) if entered else "")
 
 
 def xml_answers(settings: Settings, url: ProviderSetting, file: ProviderSetting, verb: str) -> Answers:

@@ -84,14 +84,15 @@ class SignalWire:
         if not forms.is_form(request):
             return self._parse_swml(request, sender)
         fields = forms.Fields.of(request)
-        kind, call_id = forms.kind(fields), fields.told("CallSid")
-        if not call_id:
-            return Ignored("no call id", kind)
-        known = Call(provider=self.name, account=sender.account, root_id=fields.told("ParentCallSid") or call_id)
-        call = forms.call(fields, known, call_id, request.what, region=self._region, own_numbers=self._own_numbers)
-        if call.direction is Direction.OUTBOUND:
-            return Ignored("outbound call", kind)
-        return Heard(call, kind, None, reading.canonical(request.what, fields.pairs))
+        return forms.hear(
+            fields,
+            request.what,
+            provider=self.name,
+            account=sender.account,
+            region=self._region,
+            own_numbers=self._own_numbers,
+            kind=forms.kind(fields),
+        )
 
     def warnings(self) -> tuple[str, ...]:
         return self._without_ivr
@@ -102,10 +103,7 @@ class SignalWire:
             return Answer(204)
         if request is not None and not forms.is_form(request):
             return Answer(200, "application/json", self._swml(request))
-        fields = forms.Fields.of(request) if request else forms.Fields(())
-        is_leg = fields.told("ParentCallSid") not in {None, fields.told("CallSid")}
-        body = self._xml.to(forms.next_url(request), forms.told_again(fields), is_leg=is_leg)
-        return Answer(200, "text/xml; charset=utf-8", body)
+        return forms.answer(self._xml, request, forms.Fields.of(request) if request else forms.Fields(()))
 
     def _swml(self, request: WebhookRequest) -> bytes:
         url = forms.next_url(request)

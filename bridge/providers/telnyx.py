@@ -101,16 +101,19 @@ class Telnyx:
         if request.body.lstrip().startswith(b"{"):
             return self._parse_event(request, sender)
         fields = forms.Fields.of(request)
-        kind, call_id = forms.kind(fields), fields.told("CallSid")
-        if not call_id:
-            return Ignored("no call id", kind)
-        known = Call(provider=self.name, account=sender.account, root_id=fields.told("ParentCallSid") or call_id)
-        call = forms.call(fields, known, call_id, request.what, region=self._region, own_numbers=self._own_numbers)
-        if call.direction is Direction.OUTBOUND:
-            return Ignored("outbound call", kind)
-        if call.root_id == call_id:
-            call = replace(call, caller_name=forms.display_name(fields.told("CallerId")))  # TeXML's word for the display name
-        return Heard(call, kind, None, reading.canonical(request.what, fields.pairs))
+        heard = forms.hear(
+            fields,
+            request.what,
+            provider=self.name,
+            account=sender.account,
+            region=self._region,
+            own_numbers=self._own_numbers,
+            kind=forms.kind(fields),
+        )
+        if isinstance(heard, Ignored) or heard.call.root_id != fields.told("CallSid"):
+            return heard
+        name = forms.display_name(fields.told("CallerId"))  # TeXML's word for the display name
+        return replace(heard, call=replace(heard.call, caller_name=name))
 
     def warnings(self) -> tuple[str, ...]:
         own = () if self._own_numbers else ("OWN_NUMBERS is not set: Telnyx's later events do not tell your own calls from calls to you.",)
@@ -120,10 +123,7 @@ class Telnyx:
         """TeXML for a waiting caller. Call Control reads no answer, but wants exactly 200."""
         if kind is not Kind.VOICE:
             return Answer(200)
-        fields = forms.Fields.of(request) if request else forms.Fields(())
-        is_leg = fields.told("ParentCallSid") not in {None, fields.told("CallSid")}
-        body = self._xml.to(forms.next_url(request), forms.told_again(fields), is_leg=is_leg)
-        return Answer(200, "text/xml; charset=utf-8", body)
+        return forms.answer(self._xml, request, forms.Fields.of(request) if request else forms.Fields(()))
 
     def _parse_event(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
         envelope = reading.json_object(request.body)

@@ -162,6 +162,30 @@ def _vonage(asked: Asked, calls: Calls, world: World) -> Answer:
     return Answer(200, {"request_status": "SUCCESS", "records": rows, "_links": links})
 
 
+def _vonage_voice(asked: Asked, calls: Calls, world: World) -> Answer:
+    """The Voice API: outbound legs of a visit stand beside the caller's, under the same conversation."""
+    since, until = iso_at(asked.query["date_start"]), iso_at(asked.query["date_end"])
+    found = [call for call in calls if since <= call.started <= until]
+    size, offset = min(int(asked.query["page_size"]), world.page_size), int(asked.query.get("record_index", 0))
+    rows = [
+        {
+            "uuid": f"leg-{call.id}",
+            "conversation_uuid": call.parent or call.id,
+            "direction": call.direction,
+            "status": "unanswered" if call.status == "no-answer" else call.status,
+            "from": {"type": "phone", "number": call.caller.removeprefix("+")},
+            "to": {"type": "phone", "number": call.dialled.removeprefix("+")},
+            "start_time": iso(call.started),
+            "end_time": iso(call.ended),
+            "duration": str(call.duration_s),
+        }
+        for call in found[offset : offset + size]
+    ]
+    following = f"{asked.path}?{urlencode({**asked.query, 'record_index': offset + size})}"
+    links = {"next": {"href": following}} if offset + size < len(found) else {}
+    return Answer(200, {"count": len(found), "_links": links, "_embedded": {"calls": rows}})
+
+
 def _bandwidth(asked: Asked, calls: Calls, world: World) -> Answer:
     since, until = iso_at(asked.query["minStartTime"]), iso_at(asked.query["maxStartTime"])
     found = [call for call in calls if since <= call.started <= until]
@@ -192,5 +216,6 @@ SHAPES = (
     Shape("telnyx", r"/v2/texml/Accounts/[\w-]+/Calls", "Bearer ", _texml),
     Shape("plivo", r"/v1/Account/\w+/Call/", "Basic ", _plivo),
     Shape("vonage", r"/v2/reports/records", "Basic ", _vonage),
+    Shape("vonage", r"/v1/calls/?", "Bearer ", _vonage_voice),
     Shape("bandwidth", r"/api/v2/accounts/\w+/calls", "Basic ", _bandwidth),
 )

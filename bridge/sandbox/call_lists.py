@@ -92,10 +92,13 @@ class CallLists:
                 self.broken -= 1
                 return Answer(500, {"message": "Internal Server Error"})
             self._read_state()
-            shape = next((shape for shape in SHAPES if re.fullmatch(shape.path, asked.path)), None)
-            if shape is None:
+            shapes = [shape for shape in SHAPES if re.fullmatch(shape.path, asked.path)]
+            if not shapes:
                 return Answer(404, {"message": "Not Found"})
-            if not asked.headers.get("authorization", "").startswith(shape.scheme):
+            # Two systems share a path, and differ in the proof that they ask for.
+            proof = asked.headers.get("authorization", "")
+            shape = next((shape for shape in shapes if proof.startswith(shape.scheme)), None)
+            if shape is None:
                 return Answer(401, {"message": "Unauthorized"})
             world = World(self.url, self.page_size, self.time_zone)
             return shape.answer(asked, sorted(self._calls.get(shape.provider, []), key=lambda call: call.started), world)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from dataclasses import replace
 
 from flask import Flask
@@ -18,7 +19,7 @@ from bridge.console.actions import Desk
 from bridge.errors import StepFailed
 from bridge.intake.accept import Acceptor, Event
 from bridge.ledger import keys, moves
-from bridge.ledger.entry import Entry
+from bridge.ledger.entry import Entry, State
 from bridge.ledger.store import Change
 from bridge.sandbox.ghl import GhlStandIn
 from bridge.work import attempt
@@ -74,6 +75,7 @@ class Site:
 
     def run(self, call_key: str) -> Entry:
         """Run the call as a worker would; what fails for good is seen in the entry."""
+        self.parts.connection.lrem("rq:queue:calls", 0, call_key)  # taken from the queue
         with self._at_work, contextlib.suppress(StepFailed):
             attempt.run(self.parts.attempt, call_key)
         return self.entry(call_key)
@@ -88,9 +90,17 @@ class Site:
             self.parts.sweeper.sweep()
             queued = [name.decode() for name in self.parts.connection.lrange("rq:queue:calls", 0, -1)]
             for call_key in queued:
-                self.parts.connection.lrem("rq:queue:calls", 0, call_key)
                 self.run(call_key)
             return len(queued)
+
+    def settle(self, call_key: str, within_s: float = 10.0) -> Entry:
+        """Work until the call is done or needs attention."""
+        deadline = time.monotonic() + within_s
+        while (entry := self.entry(call_key)).state in (State.ACCEPTED, State.RUNNING):
+            assert time.monotonic() < deadline, f"it is still {entry.state}"
+            self.work()
+            time.sleep(0.01)
+        return entry
 
     def fail(self, number: int = 0, **facts) -> str:
         """A call comes in, and needs attention: the token lacks a scope. GoHighLevel is well again afterwards."""

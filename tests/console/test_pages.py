@@ -108,10 +108,11 @@ def test_the_first_page_shows_the_oldest_waiting_call_against_its_promise(site: 
     site.employ()
     first = site.accept(0)
     site.accept(1)
-    site.age(first, 600)
+    site.parts.connection.zincrby(keys.owed("calls"), -600, first)
     page = viewer.page("/console")
     assert f"/console/calls/{first}" in page
     assert "has waited for 10 min" in page
+    assert "1 call waits longer than promised." in page
 
 
 def test_the_live_part_is_the_same_page_without_its_frame(site: Site, viewer: Browser) -> None:

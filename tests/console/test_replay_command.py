@@ -33,8 +33,7 @@ def test_a_call_is_put_back_by_whoever_runs_the_command(site: Site) -> None:
     assert replay(site, call_key, "--reason", "mended").exit_code == 0
     line = site.store.trail(call_key)[-1]
     assert (line["what"], line["by"], line["reason"]) == ("replayed", "ops", "mended")
-    site.work()
-    assert site.entry(call_key).state is State.DONE
+    assert site.settle(call_key).state is State.DONE
 
 
 def test_an_old_call_needs_a_reason(site: Site) -> None:

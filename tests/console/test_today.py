@@ -7,12 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from bridge.call import Status
 from bridge.console import chart, today
 from bridge.console.chart import Hour
 from bridge.ledger import index
 from bridge.ledger.entry import State
-from tests.support.builders import NOW, make_call, make_entry
+from tests.support.builders import NOW
 
 
 def sizes(asks: int = 0) -> dict[State, int]:
@@ -22,24 +21,18 @@ def sizes(asks: int = 0) -> dict[State, int]:
 @pytest.mark.parametrize(
     ("asks", "workers", "overdue", "late", "level", "say"),
     [
-        (0, 2, 0, False, "well", "All is well"),
-        (1, 2, 0, False, "warning", "1 call needs attention; everything else is well."),
-        (1200, 2, 0, False, "warning", "1,200 calls need attention"),
-        (3, 2, 0, True, "warning", "A call waits longer than promised."),
-        (3, 2, 2, True, "bad", "2 calls need attention and are overdue."),
-        (3, 0, 2, True, "bad", "no worker listens"),
+        (0, 2, 0, 0, "well", "All is well"),
+        (1, 2, 0, 0, "warning", "1 call needs attention; everything else is well."),
+        (1200, 2, 0, 0, "warning", "1,200 calls need attention"),
+        (3, 2, 0, 1, "warning", "1 call waits longer than promised."),
+        (3, 2, 2, 1, "bad", "2 calls need attention and are overdue."),
+        (3, 0, 2, 1, "bad", "no worker listens"),
     ],
 )
-def test_the_worst_thing_is_said_first(asks: int, workers: int, overdue: int, late: bool, level: str, say: str) -> None:
+def test_the_worst_thing_is_said_first(asks: int, workers: int, overdue: int, late: int, level: str, say: str) -> None:
     verdict = today.judge(sizes(asks), workers=workers, overdue=overdue, late=late)
     assert verdict.level == level
     assert say in verdict.say
-
-
-def test_a_call_that_goes_on_is_promised_later_than_one_that_is_over() -> None:
-    over, going_on = make_entry(), make_entry(facts=make_call(status=Status.RINGING))
-    assert today.promise(over, 120) == NOW + today.PROMISE_S
-    assert today.promise(going_on, 120) == NOW + 120 + today.PROMISE_S
 
 
 def test_the_day_begins_at_the_locations_midnight() -> None:

@@ -42,7 +42,9 @@ CASES = (
         {"RINGCENTRAL_CLIENT_ID": "i", "RINGCENTRAL_CLIENT_SECRET": "s", "RINGCENTRAL_JWT": "j"},
     ),
     ListCase("dialpad", "call-ringing", {"DIALPAD_SECRET": "d" * 32}, {"DIALPAD_API_KEY": "k"}),
-    ListCase("aircall", "call-created", {"AIRCALL_WEBHOOK_TOKEN": "a" * 32}, {"AIRCALL_API_ID": "i", "AIRCALL_API_TOKEN": "t"}, numeric=True),
+    ListCase(
+        "aircall", "call-created", {"AIRCALL_WEBHOOK_TOKEN": "a" * 32}, {"AIRCALL_API_ID": "i", "AIRCALL_API_TOKEN": "t"}, numeric=True
+    ),
     ListCase(
         "bandwidth",
         "initiate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -118,7 +119,7 @@ def test_listed_calls_wait_for_their_turn_one_after_the_other(house, filler, wor
     entries = house.store.page(State.ACCEPTED, after=None, limit=9)
     starts = sorted(entry.next_try_at for entry in entries)
     assert [entry.waiting_for for entry in entries] == ["replay"] * 4
-    assert [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)] == pytest.approx([EVERY_S] * 3)
+    assert [later - earlier for earlier, later in itertools.pairwise(starts)] == pytest.approx([EVERY_S] * 3)
     assert house.jobs() == []
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bridge.call import Status
 from bridge.errors import Permanent, Transient, WrongSettings
@@ -31,7 +33,9 @@ def world():
 
 def a_call(case, number=0, **facts) -> SandboxCall:
     call_id = str(700_000_000 + number) if case.numeric else f"id{number}"
-    return SandboxCall(**{"id": call_id, "caller": f"+1555010{number:04d}", "dialled": "+15550109999", "started": NOW - 3600 + number} | facts)
+    return SandboxCall(
+        **{"id": call_id, "caller": f"+1555010{number:04d}", "dialled": "+15550109999", "started": NOW - 3600 + number} | facts
+    )
 
 
 def read(case, world, window=WINDOW, sleep=lambda _: None, **more):
@@ -237,6 +241,32 @@ def test_record_without_conversation_makes_no_second_call() -> None:
     (lister,) = listers(BY_NAME["vonage"])
     heard = lister.read({"call_id": "x", "from": "15550101234", "direction": "inbound"})
     assert heard.reason.startswith("the record names no conversation")
+
+
+@pytest.fixture(scope="module")
+def application():
+    """A Vonage application's id and private key, as they stand in an environment."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return {"VONAGE_APPLICATION_ID": "app1", "VONAGE_PRIVATE_KEY": pem.decode().replace("\n", "\\n")}
+
+
+def test_voice_api_of_vonage_is_asked_where_an_application_is_named(world, application) -> None:
+    case, webhook = BY_NAME["vonage"], webhook_call(BY_NAME["vonage"])
+    agent = a_call(case, 1, direction="outbound", parent=webhook.root_id)
+    world.add("vonage", a_call(case, id=webhook.root_id, caller="+15550101234"), agent, *[a_call(case, number) for number in range(2, 6)])
+    rows, ignored, faults = read(case, world, **application)
+    assert not faults
+    assert len(rows) == 5
+    assert ignored == {"outbound call or leg": 1}
+    assert rows[webhook.key].call.caller.e164 == "+15550101234"
+    assert all(asked.path == "/v1/calls" for asked in world.asked)
+
+
+def test_key_of_vonage_that_cannot_sign_is_refused_and_not_shown(application) -> None:
+    with pytest.raises(WrongSettings, match="VONAGE_PRIVATE_KEY") as wrong:
+        listers(BY_NAME["vonage"], None, **application | {"VONAGE_PRIVATE_KEY": "no key at all"})
+    assert "no key at all" not in str(wrong.value)
 
 
 def test_base_url_of_a_list_has_to_be_safe() -> None:

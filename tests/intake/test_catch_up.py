@@ -11,6 +11,7 @@ from bridge.intake.catch_up import SOON_S, SUMMED, TURN, CatchUp
 from bridge.sandbox.call_lists import CallLists
 from tests.intake.backfills import Filler, a_call, a_house
 from tests.support.builders import NOW, make_call
+from tests.support.house import House
 
 
 @pytest.fixture
@@ -94,11 +95,10 @@ def test_days_sum_is_made_once_an_hour_and_kept(house, world) -> None:
     assert house.connection.exists(SUMMED)
 
 
-def test_nothing_is_asked_where_no_list_has_credentials(connection) -> None:
-    from tests.support.house import House
-
-    assert catch_up(House(connection)).once() is None
-    assert not connection.exists(TURN)
+def test_who_listens_hears_of_each_turn_also_without_a_list(connection) -> None:
+    heard = []
+    assert catch_up(House(connection), after=heard.append).once() == []
+    assert heard == [[]]
 
 
 def test_it_runs_until_it_is_told_to_stop_and_outlives_faults(house, world, caplog, monkeypatch) -> None:

@@ -85,7 +85,11 @@ def test_all_is_well_where_nothing_was_missed_and_nobody_is_quiet() -> None:
     ("signs", "cause", "do"),
     [
         (Signs("twilio", missed=2, web_answers=False, refused={"x": 1}), "the web process does not answer", "/healthz"),
-        (Signs("twilio", missed=2, web_answers=True, refused={"signature wrong": 7}), "7 requests were refused (signature wrong)", "PUBLIC_URL"),
+        (
+            Signs("twilio", missed=2, web_answers=True, refused={"signature wrong": 7}),
+            "7 requests were refused (signature wrong)",
+            "PUBLIC_URL",
+        ),
         (Signs("twilio", missed=2, web_answers=True), "twilio does not call the bridge", "https://ivr.example.com/webhooks/twilio"),
     ],
 )
@@ -146,7 +150,7 @@ def test_refusals_since_all_was_well_are_the_likely_cause(house, alarm) -> None:
 
 def test_web_is_only_asked_where_something_is_wrong(house, alarm) -> None:
     asked = []
-    alarm.probe = lambda url: asked.append(url)
+    alarm.probe = asked.append
     look(alarm)
     assert asked == []
     look(alarm, missed(house, 2))

@@ -1,31 +1,79 @@
-"""Vonage's records of calls: /v2/reports/records with product VOICE-CALL.
+"""Vonage's calls: /v1/calls of the Voice API, or /v2/reports/records with product VOICE-CALL.
 
-https://developer.vonage.com/en/reports/overview
+https://developer.vonage.com/en/api/voice#getCalls · https://developer.vonage.com/en/reports/overview
 
-24 hours a request at most, so a longer window is asked for piece by piece; times in UTC. A call is joined with its webhooks by its
-conversation: a record that names none is left out, with that reason, rather than made a second call.
+A call is joined with its webhooks by its conversation. The Voice API tells it; reports may not, and a record that names none is left out,
+with that reason, rather than made a second call. So with an application's id and key the Voice API is asked, and with API key and secret
+alone the reports: 24 hours a request at most, so a longer window is asked for piece by piece. Times in UTC. Calls live in one region; that
+of the application is named by BACKFILL_BASE_URLS where it is not found at the common address.
 """
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-from bridge.providers import reading
+import jwt
+
+from bridge.errors import WrongSettings
+from bridge.providers import documents, reading
 from bridge.providers.base import Heard, Ignored, Provider
-from bridge.providers.lists.base import Ask, Lister, Page, Window, basic, iso, link, members, needed, with_times
+from bridge.providers.lists.base import Ask, Lister, Page, Post, Window, basic, iso, link, members, needed, with_times
 from bridge.settings import DAY_S, ProviderSetting, Settings
 
 BASE_URL = "https://api.nexmo.com"
-PATH = "/v2/reports/records"
+PAGE_SIZE = 100
+_TOKEN_LIFE_S = 900
 
 KEY = ProviderSetting("VONAGE_API_KEY", "API key of the account whose reports are read: Vonage Dashboard, API settings.")
 SECRET = ProviderSetting("VONAGE_API_SECRET", "API secret beside it (not the signature secret).", secret=True)
-SETTINGS = (KEY, SECRET)
+APPLICATION = ProviderSetting("VONAGE_APPLICATION_ID", "Voice application whose calls are listed: Vonage Dashboard, Applications.")
+PRIVATE_KEY = ProviderSetting("VONAGE_PRIVATE_KEY", "Private key of that application, PEM; line breaks may be written as \\n.", secret=True)
+SETTINGS = (APPLICATION, PRIVATE_KEY, KEY, SECRET)
 
 
-class VonageRecords(Lister):
+class VoiceCalls(Lister):
+    name = "vonage"
+
+    def __init__(self, settings: Settings, adapter: Provider) -> None:
+        self._application, key = needed(settings, APPLICATION.name, PRIVATE_KEY.name)
+        super().__init__(settings, adapter, BASE_URL, {}, f"{APPLICATION.name} and {PRIVATE_KEY.name}")
+        self._key = key.replace("\\n", "\n")
+        self._token()  # a key that cannot sign is found at the start
+
+    def authorize(self, post: Post) -> Mapping[str, str]:
+        del post
+        return {"Authorization": f"Bearer {self._token()}"}
+
+    def first(self, window: Window) -> Ask:
+        return Ask("/v1/calls", (("date_start", iso(window.since)), ("date_end", iso(window.until)), ("page_size", str(PAGE_SIZE))))
+
+    def following(self, ask: Ask, page: Page, rows: int) -> Ask | None:
+        uri = link(page, "_links", "next", "href")
+        return Ask(uri) if uri and rows and uri != ask.url else None
+
+    def rows(self, page: Page) -> list[Mapping[str, Any]]:
+        return members(page, "_embedded", "calls")
+
+    def read(self, row: Mapping[str, Any]) -> Heard | Ignored:
+        ends = {end: documents.part(row, end).get("number") for end in ("from", "to")}
+        return _read(self, reading.told(row.get("conversation_uuid")), {**row, **ends}, row.get("start_time"), row.get("end_time"))
+
+    def _token(self) -> str:
+        """https://developer.vonage.com/en/getting-started/concepts/authentication#json-web-tokens"""
+        now = int(time.time())
+        claims = {"application_id": self._application, "iat": now, "exp": now + _TOKEN_LIFE_S, "jti": uuid.uuid4().hex}
+        try:
+            return jwt.encode(claims, self._key, algorithm="RS256")
+        except (jwt.PyJWTError, ValueError, TypeError):
+            raise WrongSettings(
+                [f"{PRIVATE_KEY.name}: the application's private key, as in private.key (-----BEGIN PRIVATE KEY-----…)"]
+            ) from None
+
+
+class Reports(Lister):
     name = "vonage"
 
     def __init__(self, settings: Settings, adapter: Provider) -> None:
@@ -42,7 +90,7 @@ class VonageRecords(Lister):
         """The next page of this day, then the next day."""
         del ask, rows
         uri = link(page, "_links", "next", "href")
-        if uri and parse_qs(urlsplit(uri).query):
+        if uri:
             return Ask(uri)
         after = self._since + DAY_S
         return self._piece(after) if after < self._window.until else None
@@ -52,19 +100,24 @@ class VonageRecords(Lister):
 
     def read(self, row: Mapping[str, Any]) -> Heard | Ignored:
         conversation = reading.told(row.get("conversation_id")) or reading.told(row.get("conversation_uuid"))
-        if not conversation:
-            return Ignored("the record names no conversation, which joins it with its webhooks")
-        told = {name: row.get(name) for name in ("from", "to", "direction", "status", "duration")}
-        times = {"start_time": row.get("date_start"), "end_time": row.get("date_end")}
-        heard = self.as_json({"conversation_uuid": conversation, **told, **times})
-        return with_times(heard, started=reading.instant(row.get("date_start")), ended=reading.instant(row.get("date_end")))
+        return _read(self, conversation, row, row.get("date_start"), row.get("date_end"))
 
     def _piece(self, since: float) -> Ask:
         self._since = since
         until = min(since + DAY_S, self._window.until)
         asked = (("account_id", self._key), ("product", "VOICE-CALL"), ("direction", "inbound"))
-        return Ask(PATH, (*asked, ("date_start", iso(since)), ("date_end", iso(until))))
+        return Ask("/v2/reports/records", (*asked, ("date_start", iso(since)), ("date_end", iso(until))))
 
 
 def build(settings: Settings, adapter: Provider) -> list[Lister]:
-    return [VonageRecords(settings, adapter)]
+    if settings.value(APPLICATION.name).strip():
+        return [VoiceCalls(settings, adapter)]
+    return [Reports(settings, adapter)]
+
+
+def _read(lister: Lister, conversation: str | None, row: Mapping[str, Any], started: object, ended: object) -> Heard | Ignored:
+    if not conversation:
+        return Ignored("the record names no conversation, which joins it with its webhooks")
+    told = {name: row.get(name) for name in ("from", "to", "direction", "status", "duration")}
+    heard = lister.as_json({"conversation_uuid": conversation, **told, "start_time": started, "end_time": ended})
+    return with_times(heard, started=reading.instant(started), ended=reading.instant(ended))
