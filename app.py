@@ -10,6 +10,7 @@ from flask import Flask
 
 from bridge.commands import register
 from bridge.console import api
+from bridge.errors import WrongSettings
 from bridge.intake import http as webhooks
 from bridge.parts import Parts
 from bridge.providers import registry
@@ -22,8 +23,19 @@ from handlers import steps
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """The Flask app. Reads the environment unless `settings` are given; raises WrongSettings with every fault of it at once."""
-    settings = settings or load(os.environ, registry.SETTINGS)
+    """The Flask app. Reads the environment unless `settings` are given; ends the process with every fault of it at once, on one page."""
+    if settings is not None:
+        return _build(settings)
+    try:
+        return _build(load(os.environ, registry.SETTINGS))
+    except WrongSettings as wrong:
+        # Whoever sets the environment wants to read what is wrong with it, not where in our code that was noticed.
+        sys.stderr.write(f"{wrong}\ndocs/settings.md explains each of them.\n")
+        # 3 is what gunicorn ends for; after any other status it would start workers for ever (gunicorn/arbiter.py, WORKER_BOOT_ERROR).
+        raise SystemExit(3) from None
+
+
+def _build(settings: Settings) -> Flask:
     logs.configure(settings.log_format, settings.log_level, sys.stderr)  # stdout belongs to what commands print
     dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
     guard = StormGuard(settings.redis_url.get_secret_value())

@@ -30,6 +30,7 @@ def result(storm, faults=(), **told):
         deliveries=1234,
         sent_again=5,
         unanswered=0,
+        came_to_rest=True,
         kills=3,
         redis_restarts=1,
         acts={"web killed": 3},

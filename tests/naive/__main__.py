@@ -20,11 +20,12 @@ FIGURES = ("calls", "deliveries", "contacts", "duplicates", "lost", "notes_twice
 @click.option("--calls", default=1000, show_default=True)
 @click.option("--seed", default=1, show_default=True)
 @click.option("--per-second", default=12.0, show_default=True)
+@click.option("--patience", default=900.0, show_default=True, help="Seconds to wait for the end, after the last call has rung.")
 @click.option("--location", type=click.Choice(("allows", "refuses")), default="allows", show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def main(calls: int, seed: int, per_second: float, location: str, as_json: bool) -> None:
+def main(calls: int, seed: int, per_second: float, patience: float, location: str, as_json: bool) -> None:
     """Put both through the same calls and the same faults. Ends 0 where Callbridge stands it."""
-    storm = Storm(calls, seed, per_second, allows_duplicates=location == "allows")
+    storm = Storm(calls, seed, per_second, allows_duplicates=location == "allows", patience_s=patience)
     results = {name: _run(storm, kind) for name, kind in (("naive", NaiveDeployment), ("callbridge", StormDeployment))}
     documents = {name: result.as_document() for name, result in results.items()}
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import requests
 from rq import Queue
 from rq.job import Job
-from rq.registry import FailedJobRegistry, ScheduledJobRegistry, StartedJobRegistry
+from rq.registry import FailedJobRegistry, FinishedJobRegistry, ScheduledJobRegistry, StartedJobRegistry
 
 from bridge.ledger.entry import State
 from bridge.sandbox.deployment import READY_WITHIN_S
@@ -36,16 +36,18 @@ class NaiveDeployment(StormDeployment):
         return ended, waiting + (started if self._idle_looks < STUCK_AFTER_LOOKS else 0)
 
     def rows(self) -> list[Row]:
-        """A failed job is a question; everything else is taken for done, as its users would."""
+        """A failed job is a question; a note on a living contact is a lead; a caller without a number is passed over, and rightly so."""
         with self.connection() as connection:
             queue = Queue("leads", connection=connection)
             jobs = Job.fetch_many(FailedJobRegistry(queue=queue).get_job_ids(cleanup=False), connection)
             failed = [_row(job.args[1], State.NEEDS_ATTENTION, None) for job in jobs if job]
+            ended = Job.fetch_many(FinishedJobRegistry(queue=queue).get_job_ids(cleanup=False), connection)
+            finished = [_row(job.args[1], State.DONE, None) for job in ended if job and not job.args[0].startswith("+")]
         contacts = {one["id"] for one in self.ghl.contacts() if one["alive"]}
         done = [
             _row(note["body"].split()[-1], State.DONE, note["contact_id"]) for note in self.ghl.notes() if note["contact_id"] in contacts
         ]
-        return list((by_sid(failed) | by_sid(done)).values())
+        return list((by_sid(finished) | by_sid(failed) | by_sid(done)).values())
 
     def _make_processes(self, workers: int) -> list[Process]:
         made = super()._make_processes(workers)

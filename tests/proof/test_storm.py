@@ -40,6 +40,7 @@ def test_storm_of_300_calls_loses_nothing_and_doubles_nothing(tmp_path):
     assert result.ok, told
     assert result.kills + result.redis_restarts >= 3, told
     assert result.lost_answers > 0, told
+    assert result.came_to_rest, told
     assert result.unanswered == 0, told
     assert result.judgement.counts.needs_attention == 0, told
 

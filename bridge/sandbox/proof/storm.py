@@ -71,6 +71,7 @@ class Result:
     deliveries: int
     sent_again: int
     unanswered: int  # deliveries that had no 2xx when patience ended
+    came_to_rest: bool  # else the figures are those of a moment in which patience ended
     kills: int
     redis_restarts: int
     acts: Mapping[str, int]
@@ -97,6 +98,7 @@ class Result:
             "seed": self.storm.seed,
             "sent_again": self.sent_again,
             "unanswered": self.unanswered,
+            "came_to_rest": self.came_to_rest,
             "requests": self.requests,
             "slowest_recovery_s": round(self.slowest_recovery_s, 1),
             "allows_duplicates": self.storm.allows_duplicates,
@@ -172,7 +174,7 @@ def run(storm: Storm, folder: Path, *, make: type[StormDeployment] = StormDeploy
         under_way = Run(deployment, sender, storm, progress)
         under_way.ring(planned)
         chaos.stop()
-        under_way.await_rest()
+        came_to_rest = under_way.await_rest()
         rows = deployment.rows()
         truth = deployment.ghl.counts()
         return Result(
@@ -181,6 +183,7 @@ def run(storm: Storm, folder: Path, *, make: type[StormDeployment] = StormDeploy
             deliveries=sender.sent,
             sent_again=sender.sent_again,
             unanswered=sender.waiting,
+            came_to_rest=came_to_rest,
             kills=chaos.kills,
             redis_restarts=chaos.redis_restarts,
             acts=dict(sorted(chaos.acts.items())),
