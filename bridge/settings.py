@@ -95,7 +95,7 @@ class Settings(BaseSettings):
     note_max_chars: int = Field(default=4000, ge=200, le=65_000)
 
     workers: int = Field(default=2, ge=1, le=64)
-    max_attempts: int = Field(default=16, ge=1, le=100)
+    max_attempts: int = Field(default=24, ge=1, le=100)
     retry_base_s: float = Field(default=2, gt=0, le=60)
     retry_cap_s: float = Field(default=600, gt=0, le=3600)
     settle_schedule_s: Seconds = (2, 5, 15, 60)

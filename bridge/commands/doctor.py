@@ -54,6 +54,10 @@ def _check_crm(parts: Parts) -> Iterator[Finding]:
         yield Finding("gohighlevel", False, f"{error} {error.hint}".strip())
         return
     yield Finding("gohighlevel", True, f"the token reads contacts of location {location.id}")
+    if location.is_assumed:
+        advice = "The location's settings cannot be read, so it is treated as one that allows duplicates: give the token the scope"
+        yield Finding("duplicates", None, f"{advice} `locations.readonly`, or check GHL_LOCATION_ID.")
+        return
     if not location.allows_duplicates:
         yield Finding("duplicates", True, "the location refuses duplicate contacts: GoHighLevel itself stands behind us")
         return

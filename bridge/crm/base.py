@@ -48,6 +48,7 @@ class Location:
     allows_duplicates: bool
     timezone: str | None = None
     country: str | None = None
+    is_assumed: bool = False  # it could not be read: this is the stricter of the two kinds
 
 
 class Crm(Protocol):

@@ -17,9 +17,9 @@ from bridge.sandbox.deployment import ROOT, Deployment
 from bridge.sandbox.story import SCENES, Story
 from tests.browser.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE
 
-FOLDER = ROOT / "docs" / "pictures"
+FOLDER = ROOT / "docs" / "images"
 NAME, PASSWORD = "olga", "a password for pictures"
-LOOKS = {"phone": (PHONE, "light"), "desktop": (DESKTOP, "light"), "dark": (PHONE, "dark")}
+LOOKS = {"": (DESKTOP, "light"), "-phone": (PHONE, "light"), "-dark": (PHONE, "dark")}  # the end of a picture's name
 
 
 def main(folder: Path) -> int:
@@ -67,8 +67,8 @@ def take(browser: Browser, url: str, look: str, paths: dict[str, str], folder: P
     page.wait_for_url("**/console")
     for name, path in paths.items():
         page.goto(f"{url}/console{path}")
-        page.screenshot(path=folder / f"{name}-{look}.png")
-        sys.stdout.write(f"{folder / f'{name}-{look}.png'}\n")
+        page.screenshot(path=folder / f"console-{name}{look}.png")
+        sys.stdout.write(f"{folder / f'console-{name}{look}.png'}\n")
     context.close()
 
 

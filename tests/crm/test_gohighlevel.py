@@ -208,8 +208,17 @@ def test_unreadable_location_is_not_remembered(crm, server, connection):
 def test_missing_scope_is_named(crm, server):
     answering(server, 401, {"message": "The token is not authorized for this scope."})
     with pytest.raises(Permanent) as caught:
-        crm.location()
-    assert "locations.readonly" in caught.value.hint
+        crm.find_contact(PHONE)
+    assert caught.value.cause == "crm.401_scope"
+    assert "contacts.readonly" in caught.value.hint
+
+
+def test_location_that_cannot_be_read_is_treated_as_the_stricter_kind(crm, server):
+    """A token without `locations.readonly` still makes leads; what is not known is asked again with the next call."""
+    answering(server, 401, {"message": "The token is not authorized for this scope."})
+    location = crm.location()
+    assert location.allows_duplicates
+    assert location.is_assumed
 
 
 def test_lease_is_checked_before_every_request_with_its_whole_timeout(crm, server):
