@@ -109,6 +109,7 @@ class Settings(BaseSettings):
 
     backfill_every_s: float = Field(default=600, ge=0, le=86_400)
     backfill_overlap_s: float = Field(default=7200, ge=60, le=7 * 86_400)
+    backfill_numbers: Words = ()
     backfill_base_urls: str | None = None
     silence_after_calls: float = Field(default=8, gt=0, le=1000)
 
@@ -148,7 +149,7 @@ class Settings(BaseSettings):
         """Where a provider's list of calls is asked for instead of at the provider; "" where nothing was set."""
         return _base_urls(self.backfill_base_urls).get(provider, "")
 
-    @field_validator("own_numbers", "lead_tags", "alert_email_to", mode="before")
+    @field_validator("own_numbers", "lead_tags", "alert_email_to", "backfill_numbers", mode="before")
     @classmethod
     def _split_words(cls, value: object) -> object:
         return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value

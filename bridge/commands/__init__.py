@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from bridge.commands import backfill, bench, doctor, prove, simulate, worker
+from bridge.commands import backfill, bench, doctor, prove, reconcile, simulate, worker
 
 
 def register(app: Flask) -> None:
@@ -15,3 +15,4 @@ def register(app: Flask) -> None:
     app.cli.add_command(bench.command)
     app.cli.add_command(backfill.command)
     app.cli.add_command(prove.command)
+    app.cli.add_command(reconcile.command)

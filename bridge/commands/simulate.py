@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -19,11 +20,14 @@ from bridge.console import api
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.store import Store
 from bridge.parts import Parts
+from bridge.providers import registry
 
 if TYPE_CHECKING:  # production imports every command, and the sandbox only when it is used
+    from bridge.sandbox.resigned import Line
     from bridge.sandbox.scenarios import Phone, Plan, Sent
 
-SECRETS = {"twilio": "TWILIO_AUTH_TOKEN", "generic": "GENERIC_SECRET"}
+# The phone systems that make calls of their own; the others repeat one visit from their samples.
+WITH_SCENARIOS = ("twilio", "generic")
 SCENARIOS = ("new-caller", "repeat", "withheld", "out-of-order", "recording-late", "twice-at-once", "storm")
 STORM_CALLS = 20
 SOON_S = 2.0
@@ -31,25 +35,35 @@ _LOOK_EVERY_S = 0.1
 
 
 @click.command("simulate")
-@click.argument("provider", type=click.Choice(tuple(SECRETS)))
-@click.option("--scenario", type=click.Choice(SCENARIOS), help="What happens. Default: new-caller.")
+@click.argument("provider", type=click.Choice(tuple(registry.PROVIDERS)))
+@click.option("--scenario", type=click.Choice(SCENARIOS), help="What happens (twilio and generic). Default: new-caller.")
 @click.option("--sample", metavar="NAME", help="One recorded request instead, about a new call; `list` shows the names.")
 @click.option("--url", metavar="URL", help="A bridge on this machine. Default: PUBLIC_URL.")
 @click.option("--count", type=click.IntRange(1, 1000), metavar="N", help=f"How often; how many callers in a storm ({STORM_CALLS}).")
+@click.option("--telnyx-seed", metavar="HEX", help="Private key, 64 hex digits, of a test key pair in TELNYX_PUBLIC_KEY.")
 @click.option("--wait", "wait_s", type=click.FloatRange(0, 3600), default=30, help="Seconds to wait for the calls to end. Default: 30.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
 def command(
-    provider: str, scenario: str | None, sample: str | None, url: str | None, count: int | None, wait_s: float, as_json: bool
+    provider: str,
+    scenario: str | None,
+    sample: str | None,
+    url: str | None,
+    count: int | None,
+    telnyx_seed: str | None,
+    wait_s: float,
+    as_json: bool,
 ) -> None:
     """Send made-up calls to the running bridge, as PROVIDER would. Ends 0 only when each was accepted and is done, or waits for its end."""
     if sample and scenario:
         raise click.UsageError("--sample or --scenario, not both")
+    if scenario and provider not in WITH_SCENARIOS:
+        raise click.UsageError(f"{provider} plays one visit from its samples; --scenario is for {' and '.join(WITH_SCENARIOS)}")
     if sample == "list":
         _list_samples(provider)
         return
     parts: Parts = current_app.extensions["callbridge"]
-    line = _line(parts, provider, target(url, parts.settings.public_url))
-    plans = _sample_plans(line, provider, sample, count or 1) if sample else _scenario_plans(line, scenario or SCENARIOS[0], count)
+    line = _line(parts, provider, sample or "", target(url, parts.settings.public_url), telnyx_seed)
+    plans = _sample_plans(line, provider, sample, count or 1) if sample else _plans(line, scenario or SCENARIOS[0], count)
     try:
         sent, keys = _send(parts, provider, plans, wait_s)
         entries = await_settled(parts.store, keys, wait_s)
@@ -97,13 +111,37 @@ def await_settled(store: Store, keys: Sequence[str], wait_s: float) -> list[Entr
         time.sleep(_LOOK_EVERY_S)
 
 
-def _line(parts: Parts, provider: str, url: str) -> Phone:
+def _line(parts: Parts, provider: str, sample: str, url: str, telnyx_seed: str | None) -> Line:
     from bridge.sandbox import resigned  # noqa: PLC0415 - see above
 
-    secret = parts.settings.value(SECRETS[provider])
-    if not secret or provider not in parts.providers:
-        raise click.ClickException(f"{SECRETS[provider]} is not set: it signs what is sent, and proves it to the bridge")
-    return resigned.line_of(provider, secret, url, parts.settings.public_url, random.SystemRandom())
+    value = parts.settings.value
+    seed = _trusted_seed(telnyx_seed, value("TELNYX_PUBLIC_KEY")) if provider == "telnyx" else b""
+    names = resigned.signing_settings(provider, sample)
+    if provider not in parts.providers or not any(value(name).strip() for name in names):
+        raise click.ClickException(f"{' or '.join(names)} is not set: it signs what is sent, and proves it to the bridge")
+    return resigned.line_of(provider, value, url, parts.settings.public_url, random.SystemRandom(), telnyx_seed=seed)
+
+
+def _trusted_seed(text: str | None, public_keys: str) -> bytes:
+    """The seed of a test key pair that the bridge trusts. Raises click.ClickException saying how to make one, or where to put it."""
+    from bridge.sandbox import resigned  # noqa: PLC0415 - see above
+
+    if not text:
+        raise click.ClickException(
+            "Telnyx alone has the key that signs its webhooks. Give the seed of a test key pair, --telnyx-seed and 64 hex digits "
+            'that nobody knows (python3 -c "import secrets; print(secrets.token_hex(32))"): you are told what TELNYX_PUBLIC_KEY needs then'
+        )
+    try:
+        seed = bytes.fromhex(text)
+        public_key = resigned.telnyx_public_key(seed)
+    except ValueError:
+        raise click.UsageError("--telnyx-seed is 64 hex digits") from None
+    if public_key not in re.split(r"[\s,]+", public_keys):
+        raise click.ClickException(
+            f"TELNYX_PUBLIC_KEY does not hold the key of this seed: add {public_key} to it, behind a space, restart the bridge, and take "
+            "it out again after the test, since whoever knows the seed can sign"
+        )
+    return seed
 
 
 def _list_samples(provider: str) -> None:
@@ -113,13 +151,21 @@ def _list_samples(provider: str) -> None:
         click.echo(name)
 
 
-def _sample_plans(line: Phone, provider: str, name: str, count: int) -> list[Plan]:
+def _sample_plans(line: Line, provider: str, name: str, count: int) -> list[Plan]:
     from bridge.sandbox import phone, resigned, scenarios  # noqa: PLC0415 - see above
 
     names = phone.sample_names(provider)
     if name not in names:
         raise click.UsageError(f"there is no sample {name!r} of {provider}; there are: {', '.join(names)}")
     return [(scenarios.Batch((resigned.new_sample(line, name, random.SystemRandom()),)),) for _ in range(count)]
+
+
+def _plans(line: Line, scenario: str, count: int | None) -> list[Plan]:
+    from bridge.sandbox import resigned, scenarios  # noqa: PLC0415 - see above
+
+    if isinstance(line, resigned.RecordedPhone):
+        return [(scenarios.Batch(line.visit(random.SystemRandom())),) for _ in range(count or 1)]
+    return _scenario_plans(line, scenario, count)
 
 
 def _scenario_plans(line: Phone, scenario: str, count: int | None) -> list[Plan]:

@@ -21,7 +21,7 @@ from bridge.watch.logs import fact
 
 log = logging.getLogger(__name__)
 
-BULK_ACTIONS = {"replay": "Replay", "close": "Close", "assign": "Assign"}
+BULK_ACTIONS = {"replay": "Replay", "adopt": "Adopt a contact for", "close": "Close", "assign": "Assign"}
 
 
 class Acting:
@@ -113,12 +113,12 @@ class Acting:
         """GET: what would happen to all calls of a filter. POST: do it to those that the page has shown."""
         if action not in BULK_ACTIONS:
             abort(404)
-        arguments = filters.kept(request.values)
+        arguments, step = filters.kept(request.values), request.values.get("step") or None
         try:
             wanted = replace(self._pages.wanted(arguments), state=State.NEEDS_ATTENTION)
-        except filters.WrongFilter:
+            survey = self._shown(self._desk.survey(wanted, step))
+        except (filters.WrongFilter, Declined):
             abort(404)
-        survey = self._shown(self._desk.survey(wanted))
         if request.method == "POST":
             return self._do(action, survey, arguments)
         return render_template(
@@ -129,6 +129,8 @@ class Acting:
             given={name: value for name, value in arguments.items() if name != "state"},
             say=self._pages.words(),
             limit=BULK,
+            step=step,
+            steps=[(name, present.step(name)) for name in self._desk.steps],
             minutes=present.span(len(survey.clean + survey.doubtful) * survey.start_every_s),
         )
 
@@ -143,19 +145,29 @@ class Acting:
         return replace(survey, previews=known)
 
     def _do(self, action: str, survey: Survey, arguments: dict[str, str]) -> ResponseReturnValue:
-        entries, reason, by = [one.entry for one in survey.previews], request.form.get("reason", ""), me().name
-        if action != "assign" and not reason.strip() and (action == "close" or not survey.clean):
-            flash("Type a reason: it is kept with each call.", "warning")
+        reason, by = request.form.get("reason", ""), me().name
+        try:
+            done, left, said = self._done(action, survey, by=by, reason=reason)
+        except Declined as declined:
+            flash(str(declined), "warning")
             return redirect(f"{url_for('console.bulk', action=action)}?{urlencode(arguments)}")
-        if action == "replay":
-            done, left = self._desk.replay_all(survey, by=by, reason=reason)
-            said = f"{present.count(done, 'call is', 'calls are')} put back, and start one by one."
-        elif action == "close":
-            done, left = self._desk.close_all(entries, by=by, reason=reason)
-            said = f"{present.count(done, 'call is', 'calls are')} closed."
-        else:
-            done, left = self._desk.assign_all(entries, request.form.get("to", ""), by=by)
-            said = f"{present.count(done, 'call has', 'calls have')} a new owner."
         fact(log, "console bulk action", action=action, by=by, done=done, left=left)
         flash(said + (f" {left:,} were left as they are." if left else ""), "well" if done else "warning")
         return redirect(url_for("console.attention"))
+
+    def _done(self, action: str, survey: Survey, *, by: str, reason: str) -> tuple[int, int, str]:
+        """How many were done, how many were not, and how to say it. Raises Declined."""
+        desk, form, entries = self._desk, request.form, [one.entry for one in survey.previews]
+        if not reason.strip() and (action == "close" or (action == "replay" and not survey.clean)):
+            raise Declined("Type a reason: it is kept with each call.")
+        if action == "replay":
+            done, left = desk.replay_all(survey, by=by, reason=reason)
+            return done, left, f"{present.count(done, 'call is', 'calls are')} put back, and start one by one."
+        if action == "adopt":
+            done, left = desk.adopt_all(entries, form.get("contact_id", ""), by=by, reason=reason)
+            return done, left, f"{present.count(done, 'call goes', 'calls go')} to this contact, one by one."
+        if action == "close":
+            done, left = desk.close_all(entries, by=by, reason=reason)
+            return done, left, f"{present.count(done, 'call is', 'calls are')} closed."
+        done, left = desk.assign_all(entries, form.get("to", ""), by=by)
+        return done, left, f"{present.count(done, 'call has', 'calls have')} a new owner."

@@ -74,8 +74,7 @@ class Desk:
 
     def preview(self, call_key: str, from_step: str | None = None) -> Preview | None:
         """What a replay would do, or None where there is no such call. Raises Declined for a step that does not exist."""
-        if from_step is not None and from_step not in self.steps:
-            raise Declined(f"There is no step {from_step!r}; there are {', '.join(self.steps)}.")
+        self._know(from_step)
         entry = self.store.get(call_key)
         if entry is None:
             return None
@@ -83,14 +82,22 @@ class Desk:
         crm = replay.look(self.make_crm(), entry) if asked else None
         return self._judge(entry, self._later([entry]).get(call_key), crm, from_step)
 
-    def survey(self, wanted: Wanted) -> Survey:
-        """What a replay of all these calls would do. The CRM is asked about the first alone: whether it answers is the same for all."""
+    def survey(self, wanted: Wanted, from_step: str | None = None) -> Survey:
+        """What a replay of all these calls would do. The CRM is asked about the first alone: whether it answers is the same for all.
+
+        Raises Declined for a step that does not exist.
+        """
+        self._know(from_step)
         page = self.store.find.page(wanted, after=None, limit=BULK)
         later = self._later(page.entries)
         first = replay.look(self.make_crm(), page.entries[0]) if page.entries else InCrm()
         crm = first if first.failure else None
-        previews = tuple(self._judge(entry, later.get(entry.call_key), crm, None) for entry in page.entries)
+        previews = tuple(self._judge(entry, later.get(entry.call_key), crm, from_step) for entry in page.entries)
         return Survey(previews, page.after is not None, first.failure, self.left_today(), self.replay_every_s)
+
+    def _know(self, step: str | None) -> None:
+        if step is not None and step not in self.steps:
+            raise Declined(f"There is no step {step!r}; there are {', '.join(self.steps)}.")
 
     def _judge(self, entry: Entry, later: Entry | None, crm: InCrm | None, from_step: str | None) -> Preview:
         now = self.clock.now()
@@ -140,22 +147,32 @@ class Desk:
     def adopt(self, call_key: str, contact_id: str, *, by: str, reason: str, seen: str) -> Entry:
         """This contact is the call's; the steps behind that are done on it. Raises Declined where the CRM does not know the contact."""
         entry, contact_id = self._get(call_key, seen), contact_id.strip()
+        if entry.state not in (State.NEEDS_ATTENTION, State.DONE):
+            raise Declined("It is under way: wait for its end, then say which contact is right.")
+        self._check(contact_id)
+        return self._adopt(entry, contact_id, by=by, reason=reason)
+
+    def _check(self, contact_id: str) -> None:
+        """Raises Declined where the CRM does not know the contact, or does not answer."""
         try:
             self.make_crm().list_notes(contact_id)
-            self._claim(entry, contact_id)
         except Gone:
             raise Declined("GoHighLevel knows no contact with this id in this location: copy it from the contact's address.") from None
-        except NotYet as busy:
-            raise Declined(f"Not now: {busy}. Try again in a minute.") from None
         except StepFailed as error:
             raise Declined(f"GoHighLevel could not be asked: {mask(str(error))} {error.hint}".strip()) from None
+
+    def _adopt(self, entry: Entry, contact_id: str, *, by: str, reason: str) -> Entry:
+        try:
+            self._claim(entry, contact_id)
+        except NotYet as busy:
+            raise Declined(f"Not now: {busy}. Try again in a minute.") from None
         start_at = self._turn()
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
             adopted = by_hand.adopt(entry, now, contact_id, start_at=max(start_at, now))
             return adopted, line(now, "adopted", by=by, reason=_cleaned(reason, needed=False) or None, contact_id=contact_id)
 
-        return self._change(call_key, seen, move)
+        return self._change(entry.call_key, by_hand.mark(entry), move)
 
     def close(self, call_key: str, *, by: str, reason: str, seen: str | None) -> Entry:
         """Done, by hand, for a reason. Raises Declined."""
@@ -188,10 +205,19 @@ class Desk:
         chosen = survey.clean + (survey.doubtful if reason.strip() else ())
         return self._each(chosen, lambda preview: self._replay(preview, by=by, reason=reason), of=len(survey.previews))
 
+    def adopt_all(self, entries: Sequence[Entry], contact_id: str, *, by: str, reason: str) -> tuple[int, int]:
+        """One contact for the calls of one caller. Raises Declined for calls of several: they would end as one person."""
+        callers = {entry.facts.caller.e164 if entry.facts.caller else None for entry in entries}
+        if len(callers) != 1 or (None in callers and len(entries) > 1):
+            raise Declined("These are calls of several callers, or of nobody known: one contact cannot be theirs. Filter for one caller.")
+        self._check(contact_id.strip())
+        return self._each(entries, lambda entry: self._adopt(entry, contact_id.strip(), by=by, reason=reason), of=len(entries))
+
     def close_all(self, entries: Sequence[Entry], *, by: str, reason: str) -> tuple[int, int]:
-        return self._each(
-            entries, lambda entry: self.close(entry.call_key, by=by, reason=reason, seen=by_hand.mark(entry)), of=len(entries)
-        )
+        def close(entry: Entry) -> Entry:
+            return self.close(entry.call_key, by=by, reason=reason, seen=by_hand.mark(entry))
+
+        return self._each(entries, close, of=len(entries))
 
     def assign_all(self, entries: Sequence[Entry], owner: str, *, by: str) -> tuple[int, int]:
         return self._each(entries, lambda entry: self.assign(entry.call_key, owner, by=by), of=len(entries))

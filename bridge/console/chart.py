@@ -71,7 +71,7 @@ def _column(hour: Hour, number: int, slot: float, top: int) -> Column:
     left, width = (number + _GAP / 2) * slot, slot * (1 - _GAP)
     shown = (("calls", hour.calls, 1.0), ("leads", hour.leads, 0.62), ("failures", hour.failures, 0.28))
     bars = tuple(_bar(kind, value, left, width, share, top) for kind, value, share in shown if value)
-    return Column(hour, bars, round((number + 0.5) * slot, 1), number % 4 == 0)
+    return Column(hour, bars, round((number + 0.5) * slot, 1), number % 4 == 2)
 
 
 def _bar(kind: str, value: int, left: float, width: float, share: float, top: int) -> Bar:

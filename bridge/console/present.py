@@ -140,7 +140,7 @@ def sentence(entry: Entry, now: float, zone: tzinfo) -> str:
         return f"A worker is at it: attempt {entry.attempt}, since {moment(entry.attempts[-1].began_at, now, zone, seconds=True)}."
     if entry.state is State.NEEDS_ATTENTION and entry.trouble is not None:
         until = moment(entry.trouble.due_at, now, zone)
-        return f"Needs attention: {CAUSES[entry.trouble.cause]}. {entry.owner} answers for it, until {until}."
+        return f"Needs attention: {CAUSES[entry.trouble.cause]}. For {entry.owner}, until {until}."
     if entry.state is State.DONE:
         return _done(entry)
     if entry.next_try_at is not None:

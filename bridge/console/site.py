@@ -97,6 +97,7 @@ def _route_pages(routes: Blueprint, pages: Pages) -> None:
     routes.add_url_rule("/login", "login", access.guard(None)(login), methods=["GET", "POST"])
     routes.add_url_rule("/logout", "logout", pages.logout, methods=["POST"])
     routes.add_url_rule("", "today", pages.today)
+    routes.add_url_rule("/", "today", pages.today, alias=True)
     routes.add_url_rule("/live", "today_live", pages.today_live)
     routes.add_url_rule("/calls", "calls", pages.calls)
     routes.add_url_rule("/calls/<call_key>", "call", pages.call)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bridge import numbers
 from bridge.call import Call, merge
 from bridge.errors import StepFailed
 from bridge.intake.accept import Acceptor, Event
@@ -101,6 +102,8 @@ class Backfill:
     def __init__(self, store: Store, plan: Planner, settings: Settings, *, every_s: float, make_fetcher: MakeFetcher | None = None) -> None:
         self._store = store
         self._acceptor = Acceptor(store, Waiting(store, plan, every_s), settings)
+        region = settings.default_region
+        self._numbers = frozenset(number for text in settings.backfill_numbers if (number := numbers.dialled(text, region)))
         self._make_fetcher = make_fetcher or (lambda lister: Fetcher(lister.base_url, lister.credentials))
 
     def read(self, lister: Lister, window: Window, progress: Progress = lambda *_: None) -> Listed:
@@ -109,7 +112,7 @@ class Backfill:
         try:
             for page in _pages(lister, window, fetcher):
                 for row in page:
-                    _take(listed, row)
+                    _take(listed, row, self._numbers)
                 progress("listed", len(listed.rows), 0)
         except StepFailed as fault:
             listed.fault = fault
@@ -202,11 +205,17 @@ def _pages(lister: Lister, window: Window, fetcher: Fetcher) -> Iterator[Sequenc
     fact(log, "a list of calls did not end", level=logging.WARNING, provider=lister.name, pages=MAX_PAGES)
 
 
-def _take(listed: Listed, row: Mapping[str, Any]) -> None:
-    """One row: a call of the window, told by one row or by several, or a reason why it is none."""
+def _take(listed: Listed, row: Mapping[str, Any], wanted: frozenset[str]) -> None:
+    """One row: a call of the window, told by one row or by several, or a reason why it is none.
+
+    An account may have numbers that other programs answer: of those `wanted` are, where some are named.
+    """
     heard = _read(listed.lister, row)
     if isinstance(heard, Ignored):
         listed.ignored[heard.reason] += 1
+        return
+    if wanted and heard.call.dialled is not None and heard.call.dialled not in wanted:
+        listed.ignored["dialled a number that is not in BACKFILL_NUMBERS"] += 1
         return
     fresh = Row(heard.call, heard.content, json.dumps(row, default=str)[:RAW_LIMIT])
     if fresh.began is not None and not listed.window.since <= fresh.began < listed.window.until:

@@ -75,7 +75,7 @@ class Plivo:
 
     def verify(self, request: WebhookRequest) -> Sender:
         """One of the tokens signed this URL and these parameters, by V3."""
-        given = [one.strip() for name in (SIGNATURE, SIGNATURE_OF_MAIN) for one in request.headers.get(name, "").split(",") if one.strip()]
+        given = [one for name in (SIGNATURE, SIGNATURE_OF_MAIN) for one in _listed(request.headers.get(name, ""))]
         if not given and request.headers.get(OLD_SIGNATURE, "").strip():
             raise Refused(
                 "Signed by V2 alone, which does not cover the parameters; Plivo has to send V3.", reason="signature scheme forbidden"
@@ -83,7 +83,8 @@ class Plivo:
         nonce = request.headers.get(NONCE, "").strip()
         if not (given and nonce):
             raise Refused("X-Plivo-Signature-V3 or its nonce is missing.", reason="signature missing", status=401)
-        expected = [signature_v3(token, request.method, request.url, request.body, nonce) for token in self._tokens]
+        signed = _signed_v3(request.method, request.url, request.body, nonce)
+        expected = [_proof(token, signed) for token in self._tokens]
         if not any([signatures.same(one, own) for one in given for own in expected]):  # noqa: C419 - a list: every pair is compared
             wrong = f"The signature does not match: compare {TOKEN.name} with Plivo, and PUBLIC_URL with the URL set there."
             raise Refused(wrong, reason="signature wrong")
@@ -141,20 +142,30 @@ class Plivo:
 
 
 def signature_v3(token: str, method: str, url: str, body: bytes, nonce: str) -> str:
-    """What stands in X-Plivo-Signature-V3.
+    """What stands in X-Plivo-Signature-V3. Raises Refused for more parameters than Plivo sends."""
+    return _proof(token, _signed_v3(method, url, body, nonce))
+
+
+def _proof(token: str, signed: bytes) -> str:
+    return base64.b64encode(hmac.digest(token.encode(), signed, "sha256")).decode()
+
+
+def _listed(header: str) -> list[str]:
+    return [one.strip() for one in header.split(",", signatures.MOST_ENTRIES)[: signatures.MOST_ENTRIES] if one.strip()]
+
+
+def _signed_v3(method: str, url: str, body: bytes, nonce: str) -> bytes:
+    """What the signature covers.
 
     Parameters in byte order of their names, then of their values: those of the query as `name=value` joined by `&`, those of a form
     without anything between them, behind a dot where there is a query too (library plivo 4.63.0, utils/signature_v3.py).
-
-    Raises Refused for more parameters than Plivo sends.
     """
     address, _, query = url.encode("utf-8", "replace").partition(b"?")
     in_query = b"&".join(name + b"=" + value for name, value in sorted(forms.parameters(query)))
     in_body = b"" if method.upper() in {"GET", "HEAD"} else b"".join(name + value for name, value in sorted(forms.parameters(body)))
     joint = b"?" if in_query or in_body else b""
     dot = b"." if in_query and in_body else b""
-    signed = address + joint + in_query + dot + in_body + b"." + nonce.encode("utf-8", "replace")
-    return base64.b64encode(hmac.digest(token.encode(), signed, "sha256")).decode()
+    return address + joint + in_query + dot + in_body + b"." + nonce.encode("utf-8", "replace")
 
 
 def _kind(fields: forms.Fields) -> Kind:

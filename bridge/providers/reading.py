@@ -5,6 +5,7 @@ Text is made storable (bytes that are no UTF-8 and lone surrogates become U+FFFD
 
 from __future__ import annotations
 
+import binascii
 import email.utils
 import json
 import re
@@ -12,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 _UNSTORABLE = re.compile("[\ud800-\udfff]")
+_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
 def clean(text: str) -> str:
@@ -29,7 +30,12 @@ def text_of(part: bytes) -> str:
 def form_fields(encoded: bytes) -> list[tuple[bytes, bytes]]:
     """Names and values of a form body or a query, in order, repeats and blanks kept: signatures cover them all."""
     pairs = (piece.replace(b"+", b" ").partition(b"=") for piece in encoded.split(b"&") if piece)
-    return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in pairs]
+    return [(_unescaped(name), _unescaped(value)) for name, _, value in pairs]
+
+
+def _unescaped(part: bytes) -> bytes:
+    """What `urllib.parse.unquote_to_bytes` makes of it; that one takes 80 ms for a body of nothing but `%`, which anybody may send."""
+    return _ESCAPES.sub(lambda run: binascii.unhexlify(run[0].replace(b"%", b"")), part) if b"%" in part else part
 
 
 def json_object(body: bytes) -> dict[str, Any] | None:

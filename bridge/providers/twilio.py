@@ -26,6 +26,7 @@ SIGNATURE = "x-twilio-signature"
 SIGNATURE_SETTINGS = "x-twilio-webhooks-signature-settings"  # https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys
 DELIVERY = "i-twilio-idempotency-token"  # one for all retries of a request; absent when somebody replays it by hand
 
+_MOST_PARTS = 8  # of that header; genuine ones have two
 _NEWS_PATHS = frozenset({"studio", "recording", "transcription"})
 
 TOKEN = ProviderSetting(
@@ -74,8 +75,9 @@ class Twilio:
             raise Refused("X-Twilio-Signature is missing.", reason="signature missing", status=401)
         fields, urls = _signed_fields(request), signatures.twilio_urls(request.url, is_get=forms.is_get(request))
         key_id, algorithm = _signature_settings(request.headers.get(SIGNATURE_SETTINGS, ""))
-        for account, secret in self._keys(key_id, request):
-            if signatures.twilio_proves(given, secret, urls, fields, algorithm=algorithm):
+        for account, secret in self._keys(key_id, fields):
+            is_proven = signatures.twilio_proves(given, secret, urls, fields, algorithm=algorithm)
+            if is_proven and (not account or _may_be_of(account, _Fields.of(request))):
                 return Sender(account)
         raise Refused(_WRONG, reason="signature wrong")
 
@@ -105,8 +107,8 @@ class Twilio:
             return Answer(204)
         return forms.answer(self._twiml, request, _Fields.of(request) if request else _Fields(()))
 
-    def _keys(self, key_id: str | None, request: WebhookRequest) -> list[tuple[str, str]]:
-        """The accounts and secrets that may have signed. A token proves only requests that name its own account, or none (Studio)."""
+    def _keys(self, key_id: str | None, fields: signatures.Fields) -> list[tuple[str, str]]:
+        """The accounts and secrets that may have signed, as far as a form tells; a query or JSON is read once it is proven."""
         if key_id is not None:
             if key_id not in self._shared_keys:
                 raise Refused("Signed with a SharedKey that TWILIO_SHARED_KEYS does not hold.", reason="signature key unknown")
@@ -114,8 +116,8 @@ class Twilio:
         if self._shared_key_only:
             raise Refused("Signed with an Auth Token, which TWILIO_SHARED_KEY_ONLY forbids.", reason="signature scheme forbidden")
         main = [("", self._token)] if self._token else []
-        account_sid = _Fields.of(request).first("AccountSid") if self._account_tokens else None
-        return main + [(sid, token) for sid, token in self._account_tokens.items() if account_sid in {None, "", sid}]
+        told = _Fields((reading.text_of(name), reading.text_of(value)) for name, value in fields) if self._account_tokens else _Fields(())
+        return main + [(sid, token) for sid, token in self._account_tokens.items() if _may_be_of(sid, told)]
 
 
 class _Fields(forms.Fields):
@@ -137,6 +139,11 @@ def _is_json(request: WebhookRequest) -> bool:
     return not forms.is_get(request) and forms.content_type(request) == "application/json"
 
 
+def _may_be_of(account: str, fields: _Fields) -> bool:
+    """Whether a request names this account, or none (Studio): a subaccount's token proves no other."""
+    return fields.first("AccountSid") in {None, "", account}
+
+
 def _signed_fields(request: WebhookRequest) -> signatures.Fields:
     """What the signature covers beside the URL: the form; nothing on GET; of any other body the digest that stands in the URL."""
     in_query = forms.parameters(forms.query_of(request))
@@ -151,7 +158,7 @@ def _signed_fields(request: WebhookRequest) -> signatures.Fields:
 
 def _signature_settings(header: str) -> tuple[str | None, str]:
     """The SharedKey and the algorithm named by a request; none of both for plain Auth Token signatures."""
-    parts = (part.partition("=") for part in header.split(",") if part.strip())
+    parts = (part.partition("=") for part in header.split(",", _MOST_PARTS) if part.strip())
     named = {name.strip().casefold(): value.strip() for name, _, value in parts}
     algorithm = named.get("algorithm", "HMAC_SHA1").upper()
     if named and (not named.get("key") or algorithm not in signatures.TWILIO_HASHES):

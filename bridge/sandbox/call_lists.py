@@ -82,7 +82,7 @@ class CallLists:
         self.stop()
 
     def answer(self, asked: Asked) -> Answer:
-        """What a provider would answer. Pure, but for the account of what was asked."""
+        """What a provider would answer; that it was asked is written down first."""
         with self._lock:
             self.asked.append(asked)
             if self.busy:

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import requests
 
 from bridge.providers import reading, signatures
 
 SAMPLES = Path(__file__).parent.parent / "providers" / "samples"
+HERE = frozenset({"127.0.0.1", "localhost", "::1"})  # names of this machine
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
 
 
@@ -153,10 +154,13 @@ def storm(phone: TwilioPhone, calls: int, over_s: float) -> list[tuple[float, De
 
 
 def send(delivery: Delivery, *, timeout_s: float = 15) -> requests.Response:
-    """Send one request, as patient as Twilio. Redirects are not followed."""
-    return requests.request(
-        delivery.method, delivery.url, headers=dict(delivery.headers), data=delivery.body, timeout=timeout_s, allow_redirects=False
-    )
+    """Send one request, as patient as Twilio. Redirects are not followed; a bridge on this machine is reached without a proxy."""
+    with requests.Session() as session:
+        session.trust_env = False  # the machine's ~/.netrc would put its own password in place of a provider's
+        session.proxies = {} if urlsplit(delivery.url).hostname in HERE else requests.utils.get_environ_proxies(delivery.url)
+        return session.request(
+            delivery.method, delivery.url, headers=dict(delivery.headers), data=delivery.body, timeout=timeout_s, allow_redirects=False
+        )
 
 
 Send = Callable[[Delivery], requests.Response]

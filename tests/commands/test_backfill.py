@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -16,6 +18,7 @@ from bridge.commands import backfill
 from bridge.ledger.entry import State
 from bridge.sandbox.call_list_types import Answer, SandboxCall
 from tests.commands.backfilled import commands
+from tests.intake.list_cases import CASES, listers
 from tests.support.builders import NOW, PHONE, make_settings
 from tests.support.house import House
 
@@ -207,3 +210,22 @@ def test_calls_of_a_file_wait_for_their_turn_as_well(run, connection):
     run(line() + "\n" + line(call_id="CA2") + "\n")
     assert connection.llen("rq:queue:calls") == 0
     assert connection.zcard("cb:index:due") == 2
+
+
+def test_bar_is_drawn_on_a_terminal_alone(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    (lister,) = listers(CASES[0])
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with backfill.Bar(lister, is_shown=True) as bar:
+        bar.show("listed", 120, 0)
+        bar.show("brought", 60, 120)
+    assert "twilio  120 calls listed" in terminal.getvalue()
+    assert f"[{'#' * 15}{'.' * 15}] 60/120" in terminal.getvalue()
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with backfill.Bar(lister, is_shown=True) as bar:
+        bar.show("listed", 1, 0)
+    assert sys.stderr.getvalue() == ""

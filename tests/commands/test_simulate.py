@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import click
 import pytest
@@ -16,11 +18,18 @@ from bridge.call import Call
 from bridge.commands import simulate
 from bridge.ledger.entry import Entry, State
 from bridge.providers import registry
-from bridge.sandbox import scenarios
+from bridge.sandbox import phone, scenarios
 from bridge.sandbox.deployment import Deployment
 from bridge.settings import load
+from tests.providers import carriers
+from tests.providers.hosted_cases import ENVIRONMENT
 
 NOW = 1_768_489_445.0
+DOCS = Path(__file__).parents[2] / "docs"
+RECORDED = tuple(name for name in registry.PROVIDERS if name not in simulate.WITH_SCENARIOS)
+SECRETS = {name: text for case in carriers.CASES.values() for name, text in case.environment.items()}
+SECRETS |= {name: text for environment in ENVIRONMENT.values() for name, text in environment.items()}
+TELNYX_SEED = carriers.TELNYX_KEY.private_bytes_raw().hex()
 ENTRY = Entry(
     call_key="twilio-CA1",
     facts=Call(provider="twilio", account="", root_id="CA1"),
@@ -33,7 +42,7 @@ ENTRY = Entry(
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    with Deployment(tmp_path_factory.mktemp("simulate"), workers=1) as running:
+    with Deployment(tmp_path_factory.mktemp("simulate"), workers=1, environment=SECRETS) as running:
         yield running
 
 
@@ -56,7 +65,7 @@ def run(deployment):
     return partial(invoke, flask_app(deployment.settings))
 
 
-@pytest.mark.parametrize("provider", simulate.SECRETS)
+@pytest.mark.parametrize("provider", simulate.WITH_SCENARIOS)
 def test_new_caller_becomes_a_lead(run, deployment, provider):
     said = run(provider)
     assert said.exit_code == 0, said.output
@@ -65,6 +74,72 @@ def test_new_caller_becomes_a_lead(run, deployment, provider):
     assert all(line.startswith("20") and f"POST /webhooks/{provider}/" in line for line in deliveries)
     key, became = call.split("  ")
     assert became == f"done, contact {deployment.bridge.call(key)['contact_id']}"
+
+
+@pytest.mark.parametrize("provider", RECORDED)
+def test_every_other_phone_system_has_a_visit_that_becomes_a_lead(run, deployment, provider):
+    said = run(provider, "--json", *(["--telnyx-seed", TELNYX_SEED] if provider == "telnyx" else []))
+    assert said.exit_code == 0, said.output
+    told = json.loads(said.output)
+    assert told["deliveries"]
+    assert [(call["state"], call["call_key"].startswith(f"{provider}-")) for call in told["calls"]] == [("done", True)]
+    assert deployment.bridge.call(told["calls"][0]["call_key"])["contact_id"]
+
+
+def test_count_is_how_many_visits_there_are(run):
+    said = run("plivo", "--count", "2", "--json")
+    assert len(json.loads(said.output)["calls"]) == 2
+
+
+def test_only_those_with_calls_of_their_own_play_scenarios(run):
+    said = run("plivo", "--scenario", "storm")
+    assert said.exit_code == 2
+    assert "twilio and generic" in said.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "says"),
+    [
+        ([], 1, "secrets.token_hex(32)"),
+        (["--telnyx-seed", "12ad"], 2, "64 hex digits"),
+        (["--telnyx-seed", "no hex"], 2, "64 hex digits"),
+        (["--telnyx-seed", "03" * 32], 1, carriers._public(carriers.TELNYX_STRANGE_KEY)),
+    ],
+)
+def test_telnyx_is_played_with_a_key_pair_of_one_s_own_and_the_command_says_how(run, arguments, exit_code, says):
+    said = run("telnyx", *arguments)
+    assert said.exit_code == exit_code
+    assert says in said.output
+
+
+def test_either_key_of_quo_will_do(deployment):
+    environment = {name: value for name, value in deployment.settings.items() if name != "QUO_SECRET"}
+    legacy = invoke(flask_app(environment), "quo")
+    assert legacy.exit_code == 0, legacy.output
+    assert "/webhooks/quo/legacy" in legacy.output
+    versioned = invoke(flask_app(environment), "quo", "--sample", "call-completed")
+    assert versioned.exit_code == 1
+    assert "QUO_SECRET is not set" in versioned.output
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_a_bridge_on_this_machine(run, deployment, monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{deployment.redis.port}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    said = run("callrail")
+    assert said.exit_code == 0, said.output
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "providers").glob("*.md")), ids=lambda page: page.stem)
+def test_the_page_of_each_phone_system_says_how_to_play_it(page):
+    commands = re.findall(r"flask --app app simulate ([a-z0-9]+)([^`\n#]*)", page.read_text("utf-8"))
+    assert commands, "a section `Try it` with a `flask --app app simulate` is missing"
+    known = {option for parameter in simulate.command.params for option in parameter.opts}
+    for provider, rest in commands:
+        assert provider == page.stem or page.stem not in registry.PROVIDERS
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known
+        assert set(re.findall(r"--scenario ([a-z-]+)", rest)) <= set(simulate.SCENARIOS)
+        assert set(re.findall(r"--sample ([a-z0-9-]+)", rest)) <= {*phone.sample_names(provider), "list"}
 
 
 @pytest.mark.parametrize("scenario", simulate.SCENARIOS[1:])

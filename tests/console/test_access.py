@@ -68,7 +68,7 @@ def test_without_a_login_nothing_is_shown(site: Site) -> None:
         answer = stranger.client.open(path, method=method, buffered=True)
         if endpoint in ANYBODY:
             continue
-        expected = {302} if method == "GET" else {401}
+        expected = {302, 308} if method == "GET" else {401}
         assert answer.status_code in expected, (endpoint, method)
         assert "twilio-CA0" not in answer.text.replace("next=", "") or answer.status_code == 302
 
@@ -229,6 +229,18 @@ def test_without_redis_the_page_says_what_happens_to_calls(site: Site, viewer: B
     answer = viewer.get("/console")
     assert answer.status_code == 503
     assert "Redis cannot be reached" in answer.text
+
+
+def test_a_fault_of_ours_shows_nothing_of_itself(site: Site, viewer: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(site.app.view_functions, "console.today", access.guard(Role.VIEWER)(lambda: {}["+12025550100"]))
+    answer = viewer.get("/console")
+    assert answer.status_code == 500
+    assert "This did not work" in answer.text
+    assert "2025550100" not in answer.text
+
+
+def test_the_address_with_a_slash_is_the_same_page(viewer: Browser) -> None:
+    assert viewer.get("/console/", follow_redirects=True).request.path == "/console"
 
 
 def raise_redis() -> str:

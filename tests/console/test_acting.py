@@ -208,6 +208,35 @@ def test_many_calls_of_one_filter_are_assigned(site: Site, operator: Browser) ->
     assert (site.entry(twilio).owner, site.entry(other).owner) == ("anna", "bert")
 
 
+def test_many_calls_are_replayed_from_a_step(site: Site, operator: Browser) -> None:
+    first, second = site.fail(0), site.fail(1)
+    page = "/console/all/replay?step=tag_lead"
+    assert '<option value="tag_lead" selected>' in operator.page(page)
+    operator.send("/console/all/replay", page, reason="the tags were wrong")
+    assert [site.store.trail(call_key)[-1].get("step") for call_key in (first, second)] == ["tag_lead", "tag_lead"]
+    assert operator.get("/console/all/replay?step=send_money").status_code == 404
+
+
+def test_one_contact_is_adopted_for_all_calls_of_one_caller(site: Site, operator: Browser) -> None:
+    mine, again, other = site.fail(0), site.fail(100), site.fail(1)
+    known = site.ghl.add_contact(phone="+12025550999")
+    operator.send("/console/all/adopt", "/console/all/adopt", contact_id=known.id)
+    assert "calls of several callers" in flashed(operator)
+    operator.send("/console/all/adopt", f"/console/all/adopt?like={mine}", contact_id="nobody")
+    assert "knows no contact" in flashed(operator)
+    operator.send("/console/all/adopt", f"/console/all/adopt?like={mine}", contact_id=known.id)
+    assert [site.entry(call_key).contact_id for call_key in (mine, again, other)] == [known.id, known.id, None]
+
+
+def test_a_call_under_way_keeps_its_claim_when_somebody_adopts_for_it(site: Site, operator: Browser) -> None:
+    call_key = site.accept(0)
+    known = site.ghl.add_contact(phone="+12025550999")
+    fields = {"contact_id": known.id, "seen": "accepted.1.0", "csrf_token": operator.token("/console")}
+    operator.client.post(one(call_key, "adopt"), data=fields)
+    assert "under way" in flashed(operator)
+    assert site.settle(call_key).contact_id != known.id
+
+
 def test_closing_many_needs_a_reason(site: Site, operator: Browser) -> None:
     call_key = site.fail(0)
     operator.send("/console/all/close", "/console/all/close", reason=" ")

@@ -50,7 +50,7 @@ SENTENCES: list[tuple[Entry, str]] = [
         by_hand.replay(parked_entry(), NOW, start_at=NOW - 1),
         "Accepted; goes on any moment, because it is being replayed, and live calls go first.",
     ),
-    (parked_entry(), "Needs attention: it was refused, and no retry mends that. anna answers for it, until 15:05."),
+    (parked_entry(), "Needs attention: it was refused, and no retry mends that. For anna, until 15:05."),
     (replace(done_entry(), contact_id="c1", contact_created=True), "Done: a new lead was made."),
     (replace(done_entry(), contact_id="c1"), "Done: the call is with its contact."),
     (replace(done_entry(), reason="the caller withheld the number"), "Done without a lead: the caller withheld the number."),

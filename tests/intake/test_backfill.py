@@ -46,6 +46,14 @@ def test_what_the_ledger_lacks_goes_in_and_the_rest_is_left_alone(house, filler,
     assert house.entry("twilio-CA1").source == "webhook"
 
 
+def test_calls_to_numbers_of_other_programs_are_left_out_where_ours_are_named(connection, world) -> None:
+    house = a_house(connection, world, BACKFILL_NUMBERS="(555) 010-9999")
+    world.add("twilio", a_call(0), a_call(1, dialled="+15550108888"))
+    found = Filler(house).fill()
+    assert found.missed == [KEY]
+    assert found.listed.ignored == {"dialled a number that is not in BACKFILL_NUMBERS": 1}
+
+
 def test_second_backfill_finds_nothing_to_do(house, filler, world) -> None:
     world.add("twilio", a_call(0), a_call(1))
     filler.fill()

@@ -16,8 +16,9 @@ from bridge.providers.lists.base import Ask, Window
 from bridge.providers.lists.http import Fetcher
 from bridge.sandbox.call_list_types import SandboxCall
 from bridge.sandbox.call_lists import CallLists
+from bridge.sandbox.phone import TwilioPhone, new_call
 from tests.intake.list_cases import CASES, listers, settings_of, webhook_call
-from tests.providers.support import settings
+from tests.providers.support import PUBLIC_URL, received, settings
 from tests.support.builders import NOW
 
 BY_NAME = {case.provider: case for case in CASES}
@@ -196,10 +197,33 @@ def test_pause_that_would_outlast_the_deadline_is_handed_back(world) -> None:
     fetcher.close()
 
 
-def test_each_subaccount_of_twilio_has_a_list_and_keys_of_its_own() -> None:
-    case = BY_NAME["twilio"]
-    found = listers(case, None, TWILIO_ACCOUNT_TOKENS='{"AC1": "main", "AC2": "other"}')
-    assert [lister.account for lister in found] == ["", "AC2"]
+TOKENS = '{"AC1": "main", "AC2": "other"}'
+
+
+@pytest.mark.parametrize(
+    ("environment", "accounts"),
+    [
+        ({"TWILIO_AUTH_TOKEN": "main", "TWILIO_ACCOUNT_TOKENS": TOKENS}, ["", "AC2"]),
+        ({"TWILIO_AUTH_TOKEN": "", "TWILIO_ACCOUNT_TOKENS": TOKENS}, ["AC1", "AC2"]),
+        ({"TWILIO_AUTH_TOKEN": "another", "TWILIO_ACCOUNT_TOKENS": TOKENS}, ["AC1", "AC2"]),
+        ({"TWILIO_AUTH_TOKEN": "main", "TWILIO_ACCOUNT_TOKENS": '{"AC2": "other"}'}, ["", "AC2"]),
+    ],
+)
+def test_account_of_a_listed_call_is_the_one_that_its_webhooks_prove(environment, accounts) -> None:
+    """A request of each account, signed as Twilio would, says under which account its calls are kept."""
+    key = {"TWILIO_API_KEY": "SK1", "TWILIO_API_SECRET": "s"}
+    found = listers(BY_NAME["twilio"], None, **environment | key)
+    assert [lister.account for lister in found] == accounts
+    adapter = registry.build(settings_of(BY_NAME["twilio"], None, **environment))["twilio"]
+    for sid, token, account in zip(("AC1", "AC2"), ("main", "other"), accounts, strict=True):
+        phone = TwilioPhone(PUBLIC_URL, token, account=sid)
+        assert adapter.verify(received(phone.voice(new_call(phone.rng)))).account == account
+
+
+def test_main_account_that_is_not_listed_beside_its_subaccounts_is_warned_of(caplog) -> None:
+    found = listers(BY_NAME["twilio"], None, TWILIO_ACCOUNT_SID="", TWILIO_ACCOUNT_TOKENS='{"AC2": "other"}')
+    assert [lister.account for lister in found] == ["AC2"]
+    assert "set TWILIO_ACCOUNT_SID" in caplog.text
 
 
 def test_api_key_takes_the_place_of_the_auth_token() -> None:

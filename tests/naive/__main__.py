@@ -1,4 +1,4 @@
-"""`python -m tests.naive --calls 1000 --seed 1`: the same storm, this bridge and Callbridge, side by side."""
+"""`python -m tests.naive --calls 500 --seed 1`: the same storm, this bridge and Callbridge, side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIGURES = ("calls", "deliveries", "contacts", "duplicates", "lost", "notes_twice
 
 
 @click.command()
-@click.option("--calls", default=1000, show_default=True)
+@click.option("--calls", default=500, show_default=True)
 @click.option("--seed", default=1, show_default=True)
 @click.option("--per-second", default=12.0, show_default=True)
 @click.option("--patience", default=900.0, show_default=True, help="Seconds to wait for the end, after the last call has rung.")

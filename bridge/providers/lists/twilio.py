@@ -9,12 +9,16 @@ and each call judged by its own time. Access: the Auth Token, or an API key with
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Mapping
 
 from bridge.providers.base import Provider
 from bridge.providers.lists import laml
 from bridge.providers.lists.base import Ask, Lister, Unset, Window, basic, day, needed
-from bridge.providers.twilio import ACCOUNT_TOKENS, TOKEN
+from bridge.providers.twilio import ACCOUNT_TOKENS, SHARED_KEY_ONLY, TOKEN
 from bridge.settings import DAY_S, ProviderSetting, Settings
+
+log = logging.getLogger(__name__)
 
 BASE_URL = "https://api.twilio.com"
 
@@ -37,19 +41,32 @@ class TwilioList(laml.LamlLister):
 
 
 def build(settings: Settings, adapter: Provider) -> list[Lister]:
-    """The main account's list, whose webhooks name no account, and one for each token of a subaccount, whose webhooks name theirs."""
+    """The list of TWILIO_ACCOUNT_SID, and one for each token of a subaccount."""
+    tokens: dict[str, str] = json.loads(settings.value(ACCOUNT_TOKENS.name) or "{}")  # the adapter has checked its form
     found: list[Lister] = []
     main = settings.value(ACCOUNT.name).strip()
     if main:
         user, password, credentials = _access(settings, main)
-        found.append(TwilioList(settings, adapter, main, user, password, credentials, ""))
-    tokens = json.loads(settings.value(ACCOUNT_TOKENS.name) or "{}")  # the adapter has checked its form
+        found.append(TwilioList(settings, adapter, main, user, password, credentials, _told_account(settings, tokens, main)))
+    elif settings.value(TOKEN.name).strip() and tokens:
+        log.warning("the list of the account of %s is not read: set %s", TOKEN.name, ACCOUNT.name)
     for sid, token in tokens.items():
         if sid != main:
-            found.append(TwilioList(settings, adapter, sid, sid, token, ACCOUNT_TOKENS.name, sid))
+            account = _told_account(settings, tokens, sid)
+            found.append(TwilioList(settings, adapter, sid, sid, token, ACCOUNT_TOKENS.name, account))
     if not found:
         raise Unset(f"its list of calls is not read: set {ACCOUNT.name}")
     return found
+
+
+def _told_account(settings: Settings, tokens: Mapping[str, str], sid: str) -> str:
+    """The account under which the webhooks of `sid` are kept, as the adapter's `verify` says: another one would be another key.
+
+    "" where the main token or a SharedKey signs them, the account's own id where a token of TWILIO_ACCOUNT_TOKENS does.
+    """
+    is_shared_only = settings.value(SHARED_KEY_ONLY.name).strip().casefold() in {"yes", "true", "1"}
+    token = tokens.get(sid)
+    return "" if is_shared_only or token is None or token == settings.value(TOKEN.name).strip() else sid
 
 
 def _access(settings: Settings, sid: str) -> tuple[str, str, str]:
