@@ -92,12 +92,18 @@ def is_settled(entry: Entry | None, now: float) -> bool:
     if entry is None:
         return False
     waits = entry.state is State.ACCEPTED and entry.queued_at is None and (entry.next_try_at or 0) > now + SOON_S
-    return waits or entry.state in {State.DONE, State.NEEDS_ATTENTION}
+    return (waits and not _is_held_up(entry)) or entry.state in {State.DONE, State.NEEDS_ATTENTION}
 
 
 def is_well(entry: Entry) -> bool:
     """Done, or waiting for more of the call to be told; not a try that failed, nor a question."""
-    return entry.state is State.DONE or (entry.state is State.ACCEPTED and entry.next_try_at is not None and not entry.spent)
+    waits = entry.state is State.ACCEPTED and entry.next_try_at is not None and not entry.spent
+    return entry.state is State.DONE or (waits and not _is_held_up(entry))
+
+
+def _is_held_up(entry: Entry) -> bool:
+    """Whether its last try cost nothing since it never had its turn: the request budget was spent, or another worker was busy with it."""
+    return bool(entry.attempts) and entry.attempts[-1].outcome == "again" and not entry.spent
 
 
 def await_settled(store: Store, keys: Sequence[str], wait_s: float) -> list[Entry]:

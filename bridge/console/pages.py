@@ -139,11 +139,12 @@ class Pages:
     def _list(self, template: str, *, state: State | None = None, newest: bool = False, urgent: bool = False) -> ResponseReturnValue:
         if "dialled" in request.args and any(not value for value in request.args.values()):
             return redirect(f"{request.path}?{urlencode(filters.kept(request.args))}")  # a form sends its empty fields too
-        fault, page = None, Page((), None)
+        fault, page, total = None, Page((), None), None
         arguments = filters.kept(request.args) | ({"state": state.value} if state else {})
         try:
             after = filters.read_cursor(request.args.get("cursor", ""))
-            page = self.store.find.page(self.wanted(arguments), after=after, limit=PAGE, newest=newest, urgent=urgent)
+            wanted = self.wanted(arguments)
+            page, total = self.store.find.page(wanted, after=after, limit=PAGE, newest=newest, urgent=urgent), self.store.find.count(wanted)
         except filters.WrongFilter as wrong:
             fault = str(wrong)
         shown = {name: value for name, value in arguments.items() if name != "state" or not state}
@@ -153,6 +154,7 @@ class Pages:
             say=self.words(),
             given=shown,
             more=filters.cursor(page.after),
+            total=total,
             fault=fault,
             State=State,
             Cause=Cause,

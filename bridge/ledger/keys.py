@@ -3,6 +3,7 @@
 | key | type | holds | life |
 | --- | --- | --- | --- |
 | `cb:born` | string | when this ledger was first written, seconds by Redis's clock | for ever |
+| `cb:replaced` | string | this ledger replaced another: Redis lost everything | an hour |
 | `cb:entry:<call key>` | string | the entry, JSON (bridge/ledger/entry.py) | open: no end; done: DONE_DAYS; by hand: ATTENTION_DAYS |
 | `cb:trail:<call key>` | list | its story, a JSON line for each thing that happened, the newest TRAIL_LINES | as the entry |
 | `cb:raw:<call key>` | list | the events as they came, JSON, the first RAW_EVENTS | as the entry |
@@ -25,7 +26,9 @@
 | `cb:ignored` | list | signed requests that made no call, raw, the newest IGNORED_KEPT | entries older than IGNORED_DAYS are trimmed |
 | `cb:sweeper` | string | which sweeper of the deployment acts now | SWEEPER_LEASE_S, renewed |
 | `cb:location:<location>` | string | the location's settings as the CRM told them | one hour |
-| `cb:pace:<location>:*` | zset, string, hash | the rate budget shared by all workers (bridge/crm/pacing.py) | a window, a day |
+| `cb:pace:<location>:*` | zset, string | the rate budget shared by all workers (bridge/crm/pacing.py) | a window to two days |
+| `cb:backfill:*`, `cb:sums` | string, hash | how far the providers' lists were read, and the daily sums | till read again |
+| `cb:silence:*` | hash, string | when each number was last heard, and what is missed (bridge/watch/silence.py) | weeks |
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from __future__ import annotations
 import hashlib
 
 BORN = "cb:born"
+REPLACED = "cb:replaced"
 ALL = "cb:index:all"
 DUE = "cb:index:due"
 ATTENTION = "cb:index:attention"

@@ -145,6 +145,11 @@ def begin(entry: Entry, now: float, *, lease_s: float, worker: str) -> Entry:
     )
 
 
+def suspect(entry: Entry, since: float) -> Entry:
+    """Earlier work on this call or its caller may be forgotten: look before the first write."""
+    return entry if entry.suspect_since is not None else replace(entry, suspect_since=since)
+
+
 def held(entry: Entry | None, attempt: int) -> Entry:
     """The entry, if `attempt` still runs it. Raises Fenced where another attempt, an operator or a conflict has taken over."""
     if entry is None or entry.state is not State.RUNNING or entry.attempt != attempt:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import redis
 from pydantic import TypeAdapter
 from redis.client import Pipeline
 
 from bridge.clock import Clock
-from bridge.ledger import index, keys, owed, trail
+from bridge.ledger import beside, index, keys, trail
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Finder, Place, Wanted
 
 _CODEC: TypeAdapter[Entry] = TypeAdapter(Entry)
 _TRIES = 100
+REPLACED_LIFE_S = 3600
 _TRIM_BATCH = 500
 _TRIM_AHEAD_S = 7200  # an entry is taken out whole while it can still be read: it alone knows its index rows
 
@@ -58,20 +59,6 @@ end
 return {#rows, gone}
 """
 
-# KEYS[1] who is owed since when   KEYS[2] histogram since the ledger's birth   KEYS[3] the day's figures
-# ARGV[1] call key   ARGV[2] now   ARGV[3] prefix of the field in the day's figures   ARGV[4…] upper bounds of the buckets
-_TOOK = """
-local since = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not since then return end
-local took, bucket = math.max(tonumber(ARGV[2]) - tonumber(since), 0), '+Inf'
-for i = 4, #ARGV do
-  if took <= tonumber(ARGV[i]) then bucket = ARGV[i] break end
-end
-redis.call('HINCRBY', KEYS[2], bucket, 1)
-redis.call('HINCRBYFLOAT', KEYS[2], 'sum', string.format('%.3f', took))
-redis.call('HINCRBY', KEYS[3], ARGV[3] .. bucket, 1)
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -89,9 +76,16 @@ class Moment:
 
     now: float
     born: float
+    replaced: bool = False  # a process that still runs knew another ledger before this one: Redis has lost everything lately
 
 
 Decide = Callable[[Entry | None, Moment], Change | None]
+
+
+class PutJob(Protocol):
+    """Adds a call's RQ job to the caller's MULTI."""
+
+    def __call__(self, pipe: Pipeline, call_key: str, /, *, at_front: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +97,14 @@ class Retention:
 
 
 class Store:
-    """The ledger's entries.
+    """The ledger's entries."""
 
-    `put_job(pipe, call key)` adds the RQ job to the caller's MULTI.
-    """
-
-    def __init__(self, connection: redis.Redis, clock: Clock, retention: Retention, put_job: Callable[[Pipeline, str], None]) -> None:
+    def __init__(self, connection: redis.Redis, clock: Clock, retention: Retention, put_job: PutJob) -> None:
         self.connection = connection
         self.clock = clock
         self._retention = retention
         self._put_job = put_job
+        self._known_birth: bytes | None = None  # of the ledger that this process works with
 
     def get(self, call_key: str) -> Entry | None:
         return _decode(self.connection.get(keys.entry(call_key)))
@@ -132,9 +124,10 @@ class Store:
         with self.connection.pipeline() as pipe:
             for _ in range(_TRIES):
                 pipe.watch(name)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
-                document, born = cast("list[bytes | None]", pipe.mget(name, keys.BORN))
+                document, born, marked = cast("list[bytes | None]", pipe.mget(name, keys.BORN, keys.REPLACED))
                 old, now = _decode(document), self.clock.now()
-                change = decide(old, Moment(now, float(born) if born else now))
+                replaced = self._is_replaced(born) or marked is not None
+                change = decide(old, Moment(now, float(born) if born else now, replaced))
                 if change is None:
                     pipe.unwatch()
                     return old
@@ -148,6 +141,18 @@ class Store:
                     continue  # somebody else was quicker: decide again on what they wrote
                 return change.entry
         raise redis.WatchError(f"{call_key} kept changing under {_TRIES} tries")
+
+    def watch_birth(self) -> None:
+        """Notice that Redis has lost everything, even while no call comes in."""
+        self._is_replaced(cast("bytes | None", self.connection.get(keys.BORN)))
+
+    def _is_replaced(self, born: bytes | None) -> bool:
+        """Whether this is another ledger than the one that this process knew; then every process is told."""
+        known = self._known_birth
+        if known is not None and born != known:
+            self.connection.set(keys.REPLACED, "1", ex=REPLACED_LIFE_S)
+        self._known_birth = born or known
+        return known is not None and born != known
 
     def count_repeat(self, call_key: str, fingerprint: str) -> None:
         """A repeat changes nothing but its counter."""
@@ -288,14 +293,12 @@ class Store:
         if change.raw is not None:
             pipe.rpush(keys.raw(call_key), change.raw)
             pipe.ltrim(keys.raw(call_key), 0, keys.RAW_EVENTS - 1)
-        _index(pipe, old, entry)
-        _count_hour(pipe, old, entry, now)
-        _owe(pipe, old, entry, now)
+        beside.write(pipe, old, entry, now)
         for name in change.counts:
             pipe.hincrby(keys.COUNT, name, 1)
         self._set_life(pipe, old, entry)
         if entry.queued_at is not None and (old is None or entry.queued_at != old.queued_at):
-            self._put_job(pipe, call_key)
+            self._put_job(pipe, call_key, at_front=_was_tried(entry))
 
     def _set_life(self, pipe: Pipeline, old: Entry | None, entry: Entry) -> None:
         """Open entries never expire. The clock of a closed one starts anew with each write, so its keys go together."""
@@ -308,36 +311,9 @@ class Store:
                 pipe.persist(name)
 
 
-def _index(pipe: Pipeline, old: Entry | None, entry: Entry) -> None:
-    difference = index.difference(old, entry)
-    for name in difference.gone:
-        pipe.zrem(name, entry.call_key)
-    for name, score in difference.changed.items():
-        pipe.zadd(name, {entry.call_key: score})
-
-
-def _owe(pipe: Pipeline, old: Entry | None, entry: Entry, now: float) -> None:
-    """Time what was reached before the row that says since when goes."""
-    process, hour = owed.process(entry), index.hour(now)
-    name, day = keys.owed(process), keys.hours(hour // 24)
-    for what in owed.reached(old, entry):
-        bounds = (str(bound) for bound in owed.BOUNDS)
-        pipe.eval(_TOOK, 3, name, keys.took(process, what), day, entry.call_key, repr(now), f"{hour}.{what}_s:", *bounds)
-        pipe.expire(day, keys.HOURS_LIFE_S)
-    row = owed.row(old, entry, now)
-    if row is not None and row.score is None:
-        pipe.zrem(name, entry.call_key)
-    elif row is not None and row.score is not None:
-        pipe.zadd(name, {entry.call_key: row.score})
-
-
-def _count_hour(pipe: Pipeline, old: Entry | None, entry: Entry, now: float) -> None:
-    hour = index.hour(now)
-    told = index.counted(old, entry)
-    for what in told:
-        pipe.hincrby(keys.hours(hour // 24), f"{hour}.{what}", 1)
-    if told:
-        pipe.expire(keys.hours(hour // 24), keys.HOURS_LIFE_S)
+def _was_tried(entry: Entry) -> bool:
+    """Whether an entry comes back from a failed try or a dead worker. A replay is not in a hurry: it waits behind the calls of now."""
+    return bool(entry.attempts) and entry.attempts[-1].outcome in ("again", "died")
 
 
 def _decode(document: object) -> Entry | None:

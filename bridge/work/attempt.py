@@ -163,6 +163,7 @@ def _begin(needs: Needs, call_key: str) -> Entry | None:
     """The entry, if it is now ours to run. Raises the failure of an entry that somebody else has parked and nobody has reported."""
     worker = uuid.uuid4().hex[:12]
     lease_s = needs.settings.attempt_lease_s
+    doubt_s = sum(needs.settings.settle_schedule_s) + needs.settings.request_timeout_s
     unreported: list[Trouble] = []
 
     def decide(entry: Entry | None, moment: Moment) -> Change | None:
@@ -175,6 +176,9 @@ def _begin(needs: Needs, call_key: str) -> Entry | None:
         if not moves.may_begin(entry, moment.now):
             return None
         begun = moves.begin(entry, moment.now, lease_s=lease_s, worker=worker)
+        if moment.replaced and begun.accepted_at < moment.born + doubt_s:
+            # What the lost ledger did last may not show in the CRM's search yet, not even for a call that has just begun.
+            begun = moves.suspect(begun, moment.born)
         return Change(begun, (line(moment.now, "attempt began", attempt=begun.attempt),), counts=("attempts",))
 
     entry = needs.store.change(call_key, decide)

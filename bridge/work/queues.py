@@ -85,14 +85,15 @@ def calls_queue(connection: redis.Redis) -> Queue:
     return Queue(QUEUE, connection=connection, default_timeout=JOB_TIMEOUT_S, serializer=JSONSerializer)
 
 
-def put(pipe: Pipeline, call_key: str, *, failure_ttl: int) -> None:
+def put(pipe: Pipeline, call_key: str, *, failure_ttl: int, at_front: bool = False) -> None:
     """Queue exactly one clean job for a call, as part of the caller's transaction.
 
     Whatever RQ still knows of an earlier job for this call goes first. A hash that is written over keeps its time to live and can
     expire while its job waits, a second copy in the list runs twice, and an old row among the failed jobs could be requeued later.
     A run that is under way is not disturbed: it ends by itself and leaves the new job alone.
 
-    `failure_ttl` is in seconds and says how long RQ keeps the job if it fails for good. Costs O(length of the queue).
+    `failure_ttl` is in seconds and says how long RQ keeps the job if it fails for good. `at_front` puts it before those that wait: a call
+    that was tried before has waited once already. Costs O(length of the queue).
     Raises RuntimeError unless `pipe.multi()` was called before.
     """
     forget(pipe, call_key)
@@ -107,6 +108,7 @@ def put(pipe: Pipeline, call_key: str, *, failure_ttl: int) -> None:
         timeout=JOB_TIMEOUT_S,
         result_ttl=0,
         failure_ttl=failure_ttl,
+        at_front=at_front,
         pipeline=pipe,
     )
 

@@ -111,6 +111,7 @@ class Sweeper:
         Calls whose job stands in the queue are put off together, unread. One by one, thousands of them would keep the others waiting for
         minutes: those whose worker died, and those whose time to try again has come.
         """
+        self.store.watch_birth()
         rows = self.store.due(self.store.clock.now(), LINE)
         if not rows:
             return 0

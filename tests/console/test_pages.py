@@ -163,6 +163,13 @@ def test_calls_are_filtered_by_everything_that_is_known(site: Site, viewer: Brow
         assert listed(viewer.page(f"/console/calls?{query}")) == expected, query
 
 
+def test_a_list_says_how_many_there_are_where_that_costs_nothing(site: Site, viewer: Browser) -> None:
+    for number in range(3):
+        site.accept(number)
+    assert ">3 calls<" in viewer.page("/console/calls")
+    assert ">3 calls<" not in viewer.page("/console/calls?provider=twilio&state=accepted")
+
+
 def test_the_form_of_the_filters_leads_to_a_short_address(viewer: Browser) -> None:
     answer = viewer.get("/console/calls?state=done&cause=&provider=&dialled=&last4=")
     assert answer.headers["Location"] == "/console/calls?state=done"

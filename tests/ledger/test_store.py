@@ -330,3 +330,39 @@ def test_counting_nothing_asks_nothing() -> None:
     store.count_many({})
     with pytest.raises(redis.ConnectionError):
         store.count_many({"refused.twilio:forged": 2})
+
+
+def test_a_process_that_knew_another_ledger_tells_all_that_redis_lost_everything(connection):
+    known, fresh = make_store(connection, Clock()), make_store(connection, Clock())
+    seen: list[bool] = []
+
+    def look(entry, moment):
+        seen.append(moment.replaced)
+        return Change(make_entry()) if entry is None else None
+
+    known.change(KEY, look)
+    known.watch_birth()
+    connection.flushall()
+    fresh.change(KEY, look)
+    known.watch_birth()
+    fresh.change(KEY, look)
+    assert seen == [False, False, True], "a new deployment is not suspicious, a replaced ledger is, to everybody"
+
+
+def test_a_new_ledger_replaced_nothing(connection):
+    store = make_store(connection, Clock())
+    for _ in range(2):
+        store.watch_birth()
+        store.change(KEY, lambda entry, moment: Change(make_entry()) if entry is None else None)
+    assert not connection.exists(keys.REPLACED)
+
+
+def test_a_call_that_was_tried_goes_before_those_that_wait(connection):
+    store = make_store(connection, Clock())
+    first, tried = make_call(root_id="CAfirst"), make_call(root_id="CAtried")
+    failed = moves.wait(
+        running_entry(facts=tried), NOW, delay=0, spend=True, cause="crm.timeout", message="no answer", step=None, trace_id=None
+    )
+    store.change(first.key, lambda _entry, _moment: Change(queued_entry(facts=first)))
+    store.change(tried.key, lambda _entry, moment: Change(moves.queue(failed, moment.now)))
+    assert connection.lrange("rq:queue:calls", 0, -1) == [tried.key.encode(), first.key.encode()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import redis
@@ -89,7 +90,7 @@ class Rig:
         """A new process: nothing is remembered but what Redis and the CRM know."""
         connection = WatchedRedis.watching(self.url, self.points)
         retention = Retention(self.settings.done_days * DAY_S, self.settings.attention_days * DAY_S)
-        store = Store(connection, self.clock, retention, lambda pipe, call_key: queues.put(pipe, call_key, failure_ttl=DAY_S))
+        store = Store(connection, self.clock, retention, partial(queues.put, failure_ttl=DAY_S))
         claims = Claims(
             connection,
             self.clock,
@@ -175,7 +176,7 @@ class Rig:
 
     def entries(self) -> list[Entry]:
         names = cast("list[bytes]", self.connection.zrange(keys.ALL, 0, -1))
-        return Store(self.connection, self.clock, Retention(1, 1), lambda *_: None).get_many(name.decode() for name in names)
+        return Store(self.connection, self.clock, Retention(1, 1), lambda *_, **__: None).get_many(name.decode() for name in names)
 
     def close(self) -> None:
         self.process.connection.close()
