@@ -20,7 +20,7 @@ _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 def clean(text: str) -> str:
     """Text that every store and encoder takes."""
-    return _UNSTORABLE.sub("\ufffd", text).replace("\x00", "")
+    return (text if text.isascii() else _UNSTORABLE.sub("\ufffd", text)).replace("\x00", "")
 
 
 def text_of(part: bytes) -> str:

@@ -333,7 +333,7 @@ def test_counting_nothing_asks_nothing() -> None:
 
 
 def test_a_process_that_knew_another_ledger_tells_all_that_redis_lost_everything(connection):
-    known, fresh = make_store(connection, Clock()), make_store(connection, Clock())
+    known, fresh = make_store(connection, Clock()), make_store(connection, Clock(NOW + 10))
     seen: list[bool] = []
 
     def look(entry, moment):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,12 @@ from bridge.providers import reading
 def test_a_form_keeps_order_repeats_blanks_and_bytes():
     fields = reading.form_fields(b"b=1&a=&b=2&c&d=x+y%2B%E9&&=")
     assert fields == [(b"b", b"1"), (b"a", b""), (b"b", b"2"), (b"c", b""), (b"d", b"x y+\xe9"), (b"", b"")]
+
+
+@given(st.text("%4fFg+ é", max_size=20).map(str.encode) | st.binary(max_size=20))
+def test_escapes_are_read_as_the_standard_library_reads_them(sent):
+    value = sent.replace(b"&", b"")
+    assert reading.form_fields(b"a=" + value) == [(b"a", unquote_to_bytes(value.replace(b"+", b" ")))]
 
 
 @pytest.mark.parametrize(("sent", "stored"), [("A\x00B", "AB"), ("x\ud83d", "x\ufffd"), ("Jos\u00e9", "Jos\u00e9")])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -193,8 +195,6 @@ def test_studio_s_free_names_join_the_same_call(name):
 
 
 def studio(body: bytes):
-    import hashlib
-
     url = f"{PUBLIC_URL}/webhooks/twilio/studio?bodySHA256={hashlib.sha256(body).hexdigest()}"
     headers = {"Content-Type": "application/json; charset=UTF-8", "X-Twilio-Signature": signatures.twilio_signature(TOKEN, url)}
     return replace(PHONE.voice(CALL), url=url, headers=headers, body=body)
@@ -335,6 +335,19 @@ def test_a_subaccount_s_token_proves_its_own_account_alone():
     assert adapter.verify(received(phone.post("studio", {"CallSid": "CA1"}))) == Sender(SUB)
     with pytest.raises(Refused):
         adapter.verify(received(phone.post("voice", {"CallSid": "CA1", "AccountSid": "AC" + "9" * 32})))
+
+
+@pytest.mark.parametrize(("account", "is_proven"), [(SUB, True), ("", True), ("AC" + "9" * 32, False)])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_subaccount_s_token_proves_its_own_account_in_a_query_and_in_json_too(method, account, is_proven):
+    fields = {"CallSid": "CA1", "AccountSid": account}
+    body = json.dumps(fields).encode() if method == "POST" else b""
+    query = urlencode({"bodySHA256": hashlib.sha256(body).hexdigest()} if body else fields)
+    url = f"{PUBLIC_URL}/webhooks/twilio/studio?{query}"
+    headers = {"Content-Type": "application/json", "X-Twilio-Signature": signatures.twilio_signature("sub-token", url)}
+    request = received(replace(PHONE.voice(CALL), method=method, url=url, headers=headers, body=body))
+    with nullcontext() if is_proven else pytest.raises(Refused):
+        assert twilio(TWILIO_ACCOUNT_TOKENS=json.dumps({SUB: "sub-token"})).verify(request) == Sender(SUB)
 
 
 def with_settings_header(delivery, value):
