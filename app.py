@@ -9,7 +9,7 @@ from functools import partial
 from flask import Flask
 
 from bridge.commands import register
-from bridge.console import api
+from bridge.console import api, site
 from bridge.errors import WrongSettings
 from bridge.intake import http as webhooks
 from bridge.parts import Parts
@@ -55,7 +55,8 @@ def _build(settings: Settings) -> Flask:
         )
     )
     if settings.api_token:
-        app.register_blueprint(api.blueprint(parts.store, settings.api_token.get_secret_value()))
+        app.register_blueprint(api.blueprint(parts.store, settings.api_token.get_secret_value(), settings.default_region))
+    site.install(app, parts)
     register(app)
     return app
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from bridge.commands import backfill, bench, doctor, prove, reconcile, simulate, worker
+from bridge.commands import backfill, bench, console_user, doctor, prove, reconcile, replay, simulate, worker
 
 
 def register(app: Flask) -> None:
@@ -16,3 +16,5 @@ def register(app: Flask) -> None:
     app.cli.add_command(backfill.command)
     app.cli.add_command(prove.command)
     app.cli.add_command(reconcile.command)
+    app.cli.add_command(replay.command)
+    app.cli.add_command(console_user.command)

@@ -16,6 +16,7 @@ import hmac
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from bridge import numbers
@@ -55,6 +56,7 @@ class SignalWire:
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
+        self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         self._public_url = settings.public_url
         self._next_url = settings.value(NEXT_URL.name).strip()
         self._keys = tuple(part for part in re.split(r"[\s,]+", settings.value(KEY.name)) if part)
@@ -84,15 +86,7 @@ class SignalWire:
         if not forms.is_form(request):
             return self._parse_swml(request, sender)
         fields = forms.Fields.of(request)
-        return forms.hear(
-            fields,
-            request.what,
-            provider=self.name,
-            account=sender.account,
-            region=self._region,
-            own_numbers=self._own_numbers,
-            kind=forms.kind(fields),
-        )
+        return self._hear(fields, request.what, account=sender.account, kind=forms.kind(fields))
 
     def warnings(self) -> tuple[str, ...]:
         return self._without_ivr

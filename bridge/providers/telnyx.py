@@ -19,6 +19,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -77,6 +78,7 @@ class Telnyx:
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
+        self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         self._keys = _keys(settings.value(PUBLIC_KEY.name))
         self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
         self._without_ivr = instructions.without_ivr(settings, NEXT_URL, FILE, "callers of a TeXML application")
@@ -101,15 +103,7 @@ class Telnyx:
         if request.body.lstrip().startswith(b"{"):
             return self._parse_event(request, sender)
         fields = forms.Fields.of(request)
-        heard = forms.hear(
-            fields,
-            request.what,
-            provider=self.name,
-            account=sender.account,
-            region=self._region,
-            own_numbers=self._own_numbers,
-            kind=forms.kind(fields),
-        )
+        heard = self._hear(fields, request.what, account=sender.account, kind=forms.kind(fields))
         if isinstance(heard, Ignored) or heard.call.root_id != fields.told("CallSid"):
             return heard
         name = forms.display_name(fields.told("CallerId"))  # TeXML's word for the display name

@@ -15,6 +15,7 @@ callbacks come in any order; a caller id that it cannot normalize is passed on r
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Self
 
 from bridge.errors import Refused, WrongSettings
@@ -59,8 +60,7 @@ class Twilio:
     settings = (TOKEN, ACCOUNT_TOKENS, SHARED_KEYS, SHARED_KEY_ONLY, twiml.NEXT_URL, twiml.FILE)
 
     def __init__(self, settings: Settings) -> None:
-        self._region = settings.default_region
-        self._own_numbers = settings.own_numbers
+        self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         self._token = settings.value(TOKEN.name).strip()
         self._account_tokens = _secrets(settings, ACCOUNT_TOKENS.name)
         self._shared_keys = _secrets(settings, SHARED_KEYS.name)
@@ -86,16 +86,8 @@ class Twilio:
         if _is_json(request) and reading.json_object(request.body) is None:
             return Ignored("the body is no JSON object")
         fields = _Fields.of(request)
-        return forms.hear(
-            fields,
-            request.what,
-            provider=self.name,
-            account=sender.account,
-            region=self._region,
-            own_numbers=self._own_numbers,
-            kind=_kind(request, fields),
-            delivery_id=request.headers.get(DELIVERY, "").strip() or None,
-        )
+        delivery_id = request.headers.get(DELIVERY, "").strip() or None
+        return self._hear(fields, request.what, account=sender.account, kind=_kind(request, fields), delivery_id=delivery_id)
 
     def warnings(self) -> tuple[str, ...]:
         """A voice URL needs call instructions of the owner's own; without them a caller hears one sentence and the line closes."""
