@@ -20,6 +20,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+from werkzeug.security import generate_password_hash
+
 from bridge.commands.screen import Screen
 from bridge.sandbox import story
 from bridge.sandbox.deployment import ROOT, Deployment
@@ -30,7 +32,9 @@ _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 CHECK_SEED = 1  # the same callers each time, so that a failure can be repeated
 
 # Short pauses: who watches should not have to wait for the CRM's index, and the stand-in's does not lag.
+DEMO_USER, DEMO_PASSWORD = "demo", "demo"
 SETTINGS = {
+    "CONSOLE_USERS": f"{DEMO_USER}:owner:{generate_password_hash(DEMO_PASSWORD)}",
     "BRIDGE_OWNER": "front desk",
     "SETTLE_SCHEDULE_S": "0.5,1,2",
     "RETRY_BASE_S": "0.5",

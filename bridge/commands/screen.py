@@ -56,6 +56,7 @@ class Screen:
     def stays(self, deployment: Deployment, environment: Path) -> None:
         token = deployment.settings["API_TOKEN"]
         rows = {
+            "console": f"{deployment.url}/console  (user demo, password demo)",
             "bridge": f"{deployment.url}/readyz  /metrics",
             "its calls": f"curl -H 'Authorization: Bearer {token}' {deployment.url}/api/calls",
             "GoHighLevel": f"{deployment.ghl.url}/_truth",

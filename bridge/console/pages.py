@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +18,7 @@ from bridge.console import filters, present, today
 from bridge.console.access import Access, guard, safe_next
 from bridge.console.actions import Desk
 from bridge.console.users import Role
+from bridge.intake import daily
 from bridge.ledger import by_hand, keys
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
@@ -122,7 +123,9 @@ class Pages:
 
     def _today(self, template: str) -> str:
         figures = today.read(self.store, self._listening, promise_s=self._promise_s, zone=self.zone())
-        return render_template(template, today=figures, say=Words(figures.now, self.zone()), State=State)
+        day = datetime.fromtimestamp(figures.now, UTC).date()
+        words = Words(figures.now, self.zone())
+        return render_template(template, today=figures, sums=daily.kept(self.store.connection, day), say=words, State=State)
 
     # ---- Lists
 
