@@ -14,6 +14,7 @@ from bridge.parts import Parts
 from bridge.providers import registry
 from bridge.settings import UncertainCreate
 from bridge.watch.health import Finding, check_redis, check_workers
+from bridge.watch.silence import web_answers
 from bridge.work import queues
 
 _SIGNS = {True: "ok  ", None: "warn", False: "BAD "}
@@ -42,6 +43,7 @@ def examine(parts: Parts) -> Iterator[Finding]:
     if redis[0].ok:
         yield check_workers(queues.listening(parts.connection))
         yield from _check_crm(parts)
+    yield _check_public_url(parts.settings.public_url)
     yield from _check_providers(parts)
     yield from _check_watch(parts)
 
@@ -70,6 +72,13 @@ def _check_crm(parts: Parts) -> Iterator[Finding]:
         "Turn “Allow Duplicate Contact” off under Settings → Business Profile. "
         f"Until then, when an uncertain create cannot be settled, {after}.",
     )
+
+
+def _check_public_url(public_url: str) -> Finding:
+    """A warning, no fault: a network may not reach its own outside, and the web may not be up yet."""
+    if web_answers(f"{public_url}/healthz"):
+        return Finding("public url", True, f"{public_url} answers")
+    return Finding("public url", None, f"{public_url}/healthz does not answer from here: start the web process, or check PUBLIC_URL.")
 
 
 def _check_providers(parts: Parts) -> Iterator[Finding]:

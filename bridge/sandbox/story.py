@@ -226,7 +226,7 @@ def judge(played: Sequence[Played], figures: Figures) -> tuple[str, ...]:
 
 
 def as_json(figures: Figures) -> dict[str, int]:
-    return asdict(figures)
+    return asdict(figures) | {"leads": figures.contacts}
 
 
 def _faults_of(played: Played) -> Iterator[str]:

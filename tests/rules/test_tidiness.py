@@ -80,12 +80,32 @@ def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK), f"{script} is missing or not executable: chmod +x {script}"
 
 
-@pytest.mark.parametrize("page", ["requirements.txt", "requirements-demo.txt", "requirements-dev.txt"])
+REQUIREMENTS = ["requirements", "requirements-demo", "requirements-dev"]
+
+
+@pytest.mark.parametrize("page", REQUIREMENTS)
 def test_requirements_are_exact(page: str) -> None:
-    loose = [
-        line for line in (text(ROOT / page) or "").splitlines() if line and not re.match(r"#|-r \S+$|[\w.\[\],-]+==[\w.]+( # .+)?$", line)
-    ]
-    assert not loose, f"{page}: {loose}. Pin one version with ==, so that every machine runs the same."
+    wanted = (text(ROOT / f"{page}.in") or "").splitlines()
+    loose = [line for line in wanted if line and not re.match(r"#|-r \S+$|[\w.\[\],-]+==[\w.]+( # .+)?$", line)]
+    assert not loose, f"{page}.in: {loose}. Pin one version with ==, so that every machine runs the same."
+
+
+@pytest.mark.parametrize("page", REQUIREMENTS)
+def test_what_is_installed_is_pinned_by_hash(page: str) -> None:
+    pinned = re.sub(r"\\\n\s*", "", text(ROOT / f"{page}.txt") or "").splitlines()
+    bare = [line for line in pinned if line and not line.startswith("#") and "--hash=sha256:" not in line]
+    assert not bare, f"{page}.txt: {bare} without a hash. Run bin/pin."
+
+
+@pytest.mark.parametrize("page", REQUIREMENTS)
+def test_what_is_wanted_is_what_is_installed(page: str) -> None:
+    missing = _pins(f"{page}.in") - _pins(f"{page}.txt")
+    assert not missing, f"{page}: {sorted(missing)} are not what {page}.txt holds. Run bin/pin."
+
+
+def _pins(page: str) -> set[tuple[str, str]]:
+    found = re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.]+)", text(ROOT / page) or "", re.MULTILINE)
+    return {(name.lower().replace("_", "-"), version) for name, version in found}
 
 
 def test_production_carries_no_embedded_redis() -> None:
