@@ -1,6 +1,6 @@
 """Requests of Plivo, Vonage, SignalWire and CallRail, proven with secrets of ours: for the tests and for `simulate`.
 
-The shape is that of `hosted`. Telnyx alone has the key that signs its own: resigned.py plays it with a test key pair. Nothing here sends anything.
+The shape is that of `hosted`. Telnyx alone has the key that signs: resigned.py plays it with a test key pair. Nothing here sends anything.
 """
 
 from __future__ import annotations
