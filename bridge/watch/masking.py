@@ -164,8 +164,9 @@ def _hide(value: str, kind: _Kind) -> str:
 
 # --- 3. telephone numbers -----------------------------------------------------------------------------------------------------
 
+# Not possessive, like the rest: Python before 3.11.5 matches a possessive group of alternatives wrongly.
 # An opening bracket counts only around an area code: "port 37551 (1834)" is a port and a process.
-_GAP = r"(?:[ \t).\-/+~\u00a0\u2009\u202f\u2010-\u2015]|\((?=\d{1,5}\)(?:[ .\-+]|%20){0,2}\d)|%2[089BDEFbdef]){0,4}+"
+_GAP = r"(?:[ \t).\-/+~\u00a0\u2009\u202f\u2010-\u2015]|\((?=\d{1,5}\)(?:[ .\-+]|%20){0,2}\d)|%2[089BDEFbdef]){0,4}"
 # Also the plus as it stands in a form, in the JSON of .NET, and in a Python repr of bytes.
 _PLUS = r"(?:\+|\uff0b|%2[Bb]|\\u002[Bb]|\\x2[Bb])"
 # Names and values stand together without a sign in what Twilio and Plivo sign: …From12025550143To12025550199.

@@ -26,7 +26,6 @@ from bridge.sandbox.ghl.world import OwnCheck, World
 from bridge.sandbox.proof.points import Points, Side
 from bridge.sandbox.proof.rig import Rig, event, rig_settings
 from bridge.settings import UncertainCreate
-from bridge.work.attempt import Work
 from handlers import find_or_create_lead, steps
 
 CALLERS = ("+12025550143", "+12025550144")
@@ -189,7 +188,6 @@ LEFT_OUT = {
         mock.patch.object(Claims, "announce", lambda self, claim, *, timeout_s: self.renew(claim)),
         mock.patch.object(Claims, "lost", return_value=None),
     ],
-    "check": [mock.patch.object(Work, "before_request", return_value=None)],
 }
 
 
@@ -200,9 +198,3 @@ def test_the_machine_breaks_without(rule_name: str, redis_url: str):
             stack.enter_context(patch)
         with pytest.raises(AssertionError):
             assert_holds(machine(redis_url), 300)
-
-
-def test_late_requests_without_asking_are_the_border(redis_url: str):
-    """The one world in which the rules break: requests applied long after their time-out, where duplicates are allowed."""
-    with pytest.raises(AssertionError):
-        assert_holds(machine(redis_url, late_s=400.0), 300)

@@ -45,6 +45,8 @@ class House:
         return self.acceptor.accept(Event(call, what, content or repr(call), None, source, '{"raw": true}'))
 
     def run(self, call_key: str = KEY) -> None:
+        """Run the job, taken from the queue as a worker takes it."""
+        self.connection.lrem("rq:queue:calls", 0, call_key)
         attempt.run(self.needs, call_key)
 
     def entry(self, call_key: str = KEY) -> Entry:

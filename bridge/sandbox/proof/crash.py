@@ -68,7 +68,9 @@ class Scenario:
         return f"{self.who}, duplicates {'allowed' if self.allows_duplicates else 'refused'}, {self.reply}"
 
 
-SCENARIOS = tuple(Scenario(*parts) for parts in product(Who, (False, True), Reply))
+SCENARIOS = tuple(Scenario(*parts) for parts in product(Who, (False, True), (Reply.KEPT, Reply.LOST, Reply.LAG)))
+HARDEST = tuple(Scenario(*parts) for parts in product(Who, (False, True), (Reply.LOST_AND_LAG,)))
+DEATHS = (How.HORSE, How.DYNO, How.PAUSE)
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Report:
     """What a scenario's runs came to."""
 
     scenario: Scenario
+    ways: tuple[How, ...] = ()
     points: list[str] = field(default_factory=list)
     runs: int = 0
     left_out: list[str] = field(default_factory=list)  # frozen at the one moment that docs/guarantees.md names
@@ -89,10 +92,11 @@ class Prover:
     url: str
     planner: Callable[[Settings], Planner]
     steps: Sequence[Step]
+    ways: tuple[How, ...] = DEATHS
     settings: Settings = field(default_factory=lambda: rig_settings(settle_schedule_s=SETTLE_S))
 
     def prove(self, scenario: Scenario, progress: Callable[[int], None] = lambda _: None) -> Report:
-        report = Report(scenario)
+        report = Report(scenario, self.ways)
         self._run(
             scenario, Points(), How.HORSE
         ).close()  # Redis learns the Lua scripts, so that all runs from here on have the same effects
@@ -119,7 +123,7 @@ class Prover:
         How a work horse ends makes a difference only to what it does itself: the web and the sweeper have none.
         """
         names, last = report.points, len(report.points)
-        for way in How:
+        for way in self.ways:
             if way is How.PAUSE and report.scenario.who is not Who.RACING:
                 continue
             for number in range(1, last + 1):

@@ -6,6 +6,7 @@ Its base URL is a class attribute and nothing else (highlevel/highlevel.py), so 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,7 +28,9 @@ def with_sdk(ghl, work):
         finally:
             await client.close()
 
-    return asyncio.run(run())
+    # In a thread of its own: the browser tests leave an event loop running in theirs.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(run())).result()
 
 
 def test_sdk_creates_finds_and_notes_a_contact(ghl):
