@@ -29,6 +29,7 @@ from bridge.sandbox.story import Played, Scene, Story
 
 HOME = ROOT / "var" / "demo"
 _ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+HEARD_WITHIN_S = 0.5
 CHECK_SEED = 1  # the same callers each time, so that a failure can be repeated
 
 # Short pauses: who watches should not have to wait for the CRM's index, and the stand-in's does not lag.
@@ -64,7 +65,7 @@ def check(scenes: Sequence[Scene] = story.SCENES) -> int:
     begun, screen = time.monotonic(), Screen(sys.stderr)
     with tempfile.TemporaryDirectory(prefix="callbridge-") as folder:
         deployment = Deployment(Path(folder), environment=SETTINGS)
-        with deployment:
+        with deployment, _hearing_signals():
             screen.started(deployment, time.monotonic() - begun)
             rng = random.Random(CHECK_SEED)  # noqa: S311 - it makes up callers, no secrets
             played, figures, failed = _play(Story(deployment, rng), scenes, screen)
@@ -82,7 +83,7 @@ def show(folder: Path) -> int:
     with _alone_in(folder), contextlib.suppress(KeyboardInterrupt):
         deployment = Deployment(folder, environment=SETTINGS)
         try:
-            with deployment:
+            with deployment, _hearing_signals():
                 _write_environment(folder / "environment", deployment)
                 screen.started(deployment, time.monotonic() - begun)
                 screen.found(sum(1 for _ in deployment.bridge.calls()), deployment.ghl.counts())
@@ -106,10 +107,24 @@ def _play(told: Story, scenes: Sequence[Scene], screen: Screen) -> tuple[list[Pl
 
 
 def _stop_once(_number: int, _frame: FrameType | None) -> None:
-    """End by an exception, so that everything is stopped in order; a second signal must not break into that."""
+    """End by an exception, so that everything is stopped in order; a second signal must not break into that.
+
+    Python drops what is raised while it runs a finalizer, and the demo would stay up for ever: so it is raised again until it is heard.
+    """
     for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, _stop_once)
+    signal.setitimer(signal.ITIMER_REAL, HEARD_WITHIN_S)
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _hearing_signals() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise
 
 
 @contextlib.contextmanager

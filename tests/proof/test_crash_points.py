@@ -85,7 +85,7 @@ RACE = Scenario(Who.RACING, allows_duplicates=True, reply=Reply.LOST_AND_LAG)
 
 
 def broken_by(monkeypatch, redis_url, scenario, settings=None) -> list[str]:
-    prover = Prover(redis_url, steps.planner, steps.STEPS)
+    prover = Prover(redis_url, steps.planner, steps.STEPS, until_first_fault=True)
     return (replace(prover, settings=settings) if settings else prover).prove(scenario).faults
 
 

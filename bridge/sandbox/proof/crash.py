@@ -93,6 +93,7 @@ class Prover:
     planner: Callable[[Settings], Planner]
     steps: Sequence[Step]
     ways: tuple[How, ...] = DEATHS
+    until_first_fault: bool = False
     settings: Settings = field(default_factory=lambda: rig_settings(settle_schedule_s=SETTLE_S))
 
     def prove(self, scenario: Scenario, progress: Callable[[int], None] = lambda _: None) -> Report:
@@ -115,6 +116,8 @@ class Prover:
             ]
             report.runs += 1
             progress(report.runs)
+            if self.until_first_fault and report.faults:
+                break
         return report
 
     def _stops(self, report: Report) -> Iterator[tuple[int, Side, How]]:
