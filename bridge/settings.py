@@ -113,6 +113,7 @@ class Settings(BaseSettings):
     backfill_base_urls: str | None = None
     silence_after_calls: float = Field(default=8, gt=0, le=1000)
 
+    replay_days: int = Field(default=3, ge=1, le=400)
     done_days: int = Field(default=90, ge=1)
     attention_days: int = Field(default=400, ge=1)
     failed_job_days: int = Field(default=90, ge=1)

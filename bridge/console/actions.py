@@ -65,6 +65,7 @@ class Desk:
     location_id: str
     replay_every_s: float
     left_today: Callable[[], int]
+    fresh_s: float = replay.FRESH_S  # a call older than this is replayed with a typed reason only
 
     @property
     def clock(self) -> Clock:
@@ -104,7 +105,7 @@ class Desk:
         is_idle = entry.state in (State.NEEDS_ATTENTION, State.DONE)
         fresh = by_hand.replay(entry, now, start_at=now, from_step=from_step, order=self.steps) if is_idle else entry
         plan = self.plan(fresh, now)
-        return replay.judge(entry, fresh, plan, now, crm=crm, later=later, from_step=from_step, order=self.steps)
+        return replay.judge(entry, fresh, plan, now, crm=crm, later=later, from_step=from_step, order=self.steps, fresh_s=self.fresh_s)
 
     def _later(self, entries: Iterable[Entry]) -> dict[str, Entry]:
         """Call key → the newest call of the same caller, where it came later and has its lead."""

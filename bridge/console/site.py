@@ -25,6 +25,7 @@ from bridge.crm.location_cache import LocationCache
 from bridge.crm.pacing import LIVE_SHARE
 from bridge.errors import Transient
 from bridge.parts import Parts
+from bridge.settings import DAY_S
 from bridge.work import queues
 
 
@@ -65,6 +66,7 @@ def desk(parts: Parts) -> Desk:
         location_id=settings.ghl_location_id,
         replay_every_s=REQUESTS_A_CALL / background_rate,
         left_today=lambda: parts.pacing.remaining(settings.ghl_location_id).daily,
+        fresh_s=settings.replay_days * DAY_S,
     )
 
 

@@ -22,6 +22,7 @@ class Contact:
     tags: tuple[str, ...] | None = None  # None: the answer did not tell
     trace_id: str | None = None
     created: bool = False  # this very request made it
+    dnd: bool | None = None  # "do not disturb" for all channels; None: the answer did not tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,7 @@ class GoHighLevel:
             additional_phones=_phones(data.get("additionalPhones")),
             tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else None,
             trace_id=answer.trace_id,
+            dnd=dnd if isinstance(dnd := data.get("dnd"), bool) else None,
         )
 
     def _note(self, endpoint: _Endpoint, answer: Success, data: object) -> Note:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bridge.crm.base import Crm
@@ -45,6 +45,7 @@ class InCrm:
     failure: str | None = None
     found_id: str | None = None  # the contact that the caller's number leads to
     tags: tuple[str, ...] = ()
+    is_opted_out: bool = False  # "do not disturb" is set on the contact
     notes: int | None = None  # that carry this call's key; None: there is no contact to look at
     is_gone: bool = False  # the contact that the ledger remembers
 
@@ -78,16 +79,16 @@ def look(crm: Crm, entry: Entry) -> InCrm:
     except StepFailed as error:
         return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
     contact_id = entry.contact_id or (found.id if found else None)
-    tags = (found.tags or ()) if found else ()
+    known = InCrm(found_id=found.id, tags=found.tags or (), is_opted_out=found.dnd is True) if found else InCrm()
     if contact_id is None:
-        return InCrm()
+        return known
     try:
         notes = sum(carries(note.body, entry.call_key) for note in crm.list_notes(contact_id))
     except Gone:
-        return InCrm(found_id=found.id if found else None, tags=tags, is_gone=True)
+        return replace(known, is_gone=True)
     except StepFailed as error:
         return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
-    return InCrm(found_id=found.id if found else None, tags=tags, notes=notes)
+    return replace(known, notes=notes)
 
 
 def carries(body: str, call_key: str) -> bool:
@@ -105,25 +106,28 @@ def judge(
     later: Entry | None,
     from_step: str | None = None,
     order: Sequence[str] = (),
+    fresh_s: float = FRESH_S,
 ) -> Preview:
     """The preview of a replay that makes `fresh` of `entry`, for which `plan` is what would be left to do.
 
     `crm` None: it was not asked (in bulk it is asked once). `later` is the newest call of the same caller that has its lead, if it came
-    after this one. `order` names all steps.
+    after this one. `order` names all steps. A call older than `fresh_s` seconds needs a reason.
     """
-    checks = tuple(_checks(entry, plan, now, crm=crm, later=later, from_step=from_step))
+    checks = tuple(_checks(entry, plan, now, crm=crm, later=later, from_step=from_step, fresh_s=fresh_s))
     left = tuple(name for name in order if name not in fresh.steps or name in plan.ready)
     return Preview(entry, by_hand.mark(entry), checks, left if plan.ready else (), from_step)
 
 
-def _checks(entry: Entry, plan: Plan, now: float, *, crm: InCrm | None, later: Entry | None, from_step: str | None) -> Iterator[Check]:
+def _checks(
+    entry: Entry, plan: Plan, now: float, *, crm: InCrm | None, later: Entry | None, from_step: str | None, fresh_s: float
+) -> Iterator[Check]:
     if entry.state in (State.ACCEPTED, State.RUNNING):
         yield Check("state", Level.STOP, "It is under way already: there is nothing to replay.")
         return
     if crm is not None:
         yield _cause(entry, crm)
     yield from _done(entry, plan, crm, from_step=from_step)
-    yield from _relevance(entry, now, crm, later)
+    yield from _relevance(entry, now, crm, later, fresh_s)
 
 
 def _cause(entry: Entry, crm: InCrm) -> Check:
@@ -164,12 +168,12 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
         )
 
 
-def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None) -> Iterator[Check]:
+def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None, fresh_s: float) -> Iterator[Check]:
     age_s = now - entry.accepted_at
-    if age_s > FRESH_S:
-        yield Check("age", Level.WARNING, f"The call is {age_s / 86_400:.0f} days old, {FRESH_S / 86_400:.0f} are the limit.")
+    if age_s > fresh_s:
+        yield Check("age", Level.WARNING, f"The call is {age_s / 86_400:.0f} days old, {fresh_s / 86_400:.0f} are the limit.")
     else:
-        yield Check("age", Level.WELL, f"The call is recent: younger than {FRESH_S / 86_400:.0f} days.")
+        yield Check("age", Level.WELL, f"The call is recent: younger than {fresh_s / 86_400:.0f} days.")
     if later is not None:
         yield Check("later", Level.WARNING, f"A later call of the same caller has been brought already: {later.call_key}.")
     if crm is None:
@@ -179,5 +183,7 @@ def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None)
     elif crm.found_id and entry.contact_id and crm.found_id != entry.contact_id:
         yield Check("changed", Level.WARNING, "The caller's number leads to another contact now than the one that this call has.")
     opted_out = sorted({tag for tag in crm.tags if tag.strip().casefold() in OPTED_OUT})
-    if opted_out:
+    if crm.is_opted_out:
+        yield Check("opted out", Level.WARNING, "The contact does not want to be contacted (do not disturb is set).")
+    elif opted_out:
         yield Check("opted out", Level.WARNING, f"The contact does not want to be contacted (tag: {', '.join(opted_out)}).")

@@ -113,3 +113,16 @@ def test_a_caller_without_a_number_is_not_searched_for() -> None:
     crm = FakeCrm()
     assert replay.look(crm, parked_entry(facts=make_call(caller=ANONYMOUS))) == InCrm()
     assert crm.requests == []
+
+
+def test_do_not_disturb_on_the_contact_needs_a_reason() -> None:
+    entry = parked_entry()
+    preview = judged(entry, crm=InCrm(found_id="c1", is_opted_out=True))
+    assert preview.needs_reason
+    assert "do not disturb" in " ".join(check.say for check in preview.checks)
+
+
+def test_the_age_limit_is_a_setting() -> None:
+    entry = parked_entry()
+    assert not judged(entry, now=entry.accepted_at + 60, fresh_s=100).needs_reason
+    assert judged(entry, now=entry.accepted_at + 200, fresh_s=100).needs_reason
