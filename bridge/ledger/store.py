@@ -147,12 +147,20 @@ class Store:
         self._is_replaced(cast("bytes | None", self.connection.get(keys.BORN)))
 
     def _is_replaced(self, born: bytes | None) -> bool:
-        """Whether this is another ledger than the one that this process knew; then every process is told."""
+        """Whether this is another ledger than the one that this process knew; then every process is told.
+
+        Read again before it is believed: a thread may have read "none" just before another thread wrote the birth.
+        """
         known = self._known_birth
-        if known is not None and born != known:
-            self.connection.set(keys.REPLACED, "1", ex=REPLACED_LIFE_S)
-        self._known_birth = born or known
-        return known is not None and born != known
+        if known is None or born == known:
+            self._known_birth = born or known
+            return False
+        now_born = cast("bytes | None", self.connection.get(keys.BORN))
+        if now_born == known:
+            return False
+        self.connection.set(keys.REPLACED, "1", ex=REPLACED_LIFE_S)
+        self._known_birth = now_born or known
+        return True
 
     def count_repeat(self, call_key: str, fingerprint: str) -> None:
         """A repeat changes nothing but its counter."""

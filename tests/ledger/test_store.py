@@ -366,3 +366,15 @@ def test_a_call_that_was_tried_goes_before_those_that_wait(connection):
     store.change(first.key, lambda _entry, _moment: Change(queued_entry(facts=first)))
     store.change(tried.key, lambda _entry, moment: Change(moves.queue(failed, moment.now)))
     assert connection.lrange("rq:queue:calls", 0, -1) == [tried.key.encode(), first.key.encode()]
+
+
+def test_a_thread_that_read_before_the_birth_was_written_is_no_sign_of_a_loss(connection):
+    """Calls that come at once into a new ledger: one reads "none", another writes the birth, a third has learnt of it."""
+    store = make_store(connection, Clock())
+    store.change(KEY, lambda _entry, _moment: Change(make_entry()))
+    store.watch_birth()
+    assert not store._is_replaced(None)
+    assert not connection.exists(keys.REPLACED)
+    connection.delete(keys.BORN)
+    assert store._is_replaced(None)
+    assert connection.exists(keys.REPLACED)
