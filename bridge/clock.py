@@ -9,6 +9,7 @@ from typing import Protocol
 import redis
 
 SYNC_EVERY_S = 30.0
+REST_S = 5.0  # a Redis that did not answer is left alone for so long: each question costs a caller on the line a read time-out
 
 
 class Clock(Protocol):
@@ -29,11 +30,11 @@ class RedisClock:
         self._connection = connection
         self._monotonic = monotonic
         self._offset: float | None = None
-        self._synced_at = 0.0
+        self._ask_at = self._monotonic()
 
     def now(self) -> float:
         started = self._monotonic()
-        if self._offset is None or started - self._synced_at > SYNC_EVERY_S:
+        if started >= self._ask_at:
             self._sync(started)
         return time.time() if self._offset is None else self._monotonic() + self._offset
 
@@ -41,7 +42,8 @@ class RedisClock:
         try:
             seconds, microseconds = self._connection.time()
         except redis.RedisError:
+            self._ask_at = self._monotonic() + REST_S
             return
         ended = self._monotonic()
         self._offset = seconds + microseconds / 1e6 - (started + ended) / 2
-        self._synced_at = ended
+        self._ask_at = ended + SYNC_EVERY_S

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 import redis
+from rq import Worker
 
 from app import create_app
+from bridge import connections
 from bridge.errors import WrongSettings
+from bridge.work.queues import calls_queue
 from tests.support.builders import ENVIRONMENT, make_settings
 
 
@@ -51,6 +54,20 @@ def test_without_workers_the_app_is_not_ready(app, connection: redis.Redis) -> N
     answer = app.test_client().get("/readyz")
     assert answer.status_code == 503
     assert [name for name, check in answer.get_json()["checks"].items() if not check["ok"]] == ["workers"]
+
+
+def test_no_page_makes_the_web_more_patient_with_redis(app, connection: redis.Redis) -> None:
+    """A caller on the line waits for as long as the web's connections do, and RQ's classes raise the time-outs of a pool that they get."""
+    worker = Worker([calls_queue(connection)], connection=connection)
+    worker.register_birth()
+    pool = app.extensions["callbridge"].connection.connection_pool
+    client, before = app.test_client(), dict(pool.connection_kwargs)
+    for rule in app.url_map.iter_rules():
+        if "GET" in (rule.methods or ()):
+            client.get(rule.rule.replace("<", "").replace(">", ""), headers={"Authorization": "Bearer api-token-made-up"})
+    worker.register_death()
+    assert pool.connection_kwargs == before
+    assert before["socket_timeout"] == connections.READ_TIMEOUT_S
 
 
 def test_an_environment_with_faults_does_not_start(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

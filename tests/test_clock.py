@@ -7,7 +7,7 @@ import time
 import pytest
 import redis
 
-from bridge.clock import SYNC_EVERY_S, RedisClock
+from bridge.clock import REST_S, SYNC_EVERY_S, RedisClock
 from tests.support.broken import unreachable
 
 
@@ -57,3 +57,16 @@ def test_the_last_offset_holds_while_redis_is_away(connection: redis.Redis) -> N
 
 def test_the_wall_clock_stands_in_until_redis_was_reached() -> None:
     assert RedisClock(unreachable()).now() == pytest.approx(time.time(), abs=1)
+
+
+def test_a_redis_that_did_not_answer_is_left_alone_for_a_while(connection: redis.Redis) -> None:
+    monotonic = Monotonic()
+    clock = RedisClock(unreachable(), monotonic=monotonic)
+    clock.now()
+    clock._connection = connection
+    questions = asked(connection)
+    clock.now()
+    assert asked(connection) == questions, "a caller on the line would wait for a second time-out"
+    monotonic.at += REST_S
+    clock.now()
+    assert asked(connection) == questions + 1

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import redis
 from redis.client import Pipeline
-from rq import Queue, Worker
+from rq import Queue
 from rq.executions import ExecutionRegistry
 from rq.intermediate_queue import IntermediateQueue
 from rq.job import Job
 from rq.registry import CanceledJobRegistry, FailedJobRegistry, StartedJobRegistry
 from rq.results import Result
 from rq.serializers import JSONSerializer
+from rq.worker_registration import get_keys
 
 QUEUE = "calls"
 JOB = "handlers.run_call.run_call"  # wire format: jobs that wait in Redis name their function by this text
@@ -26,6 +27,7 @@ JOB_TIMEOUT_S = 120
 
 _OLDEST_SERVER = (6, 2, 0)  # RQ takes jobs with BLMOVE from this version on, and without it a worker's death loses one
 _ABANDONED_TTL_S = 86_400
+_WORKER_KEY_EXTRA_MS = 60_000  # RQ keeps a worker's key for `worker_ttl` and so much more after each heartbeat
 _LEASE_GRACE_S = 60  # a worker that was frozen may still renew its lease when it wakes, as long as the row is there
 
 # Drop a job that has ended, unless it was put again while it ran: then the hash belongs to the next run.
@@ -179,8 +181,17 @@ def depth(connection: redis.Redis) -> int:
 
 
 def listening(connection: redis.Redis) -> int:
-    """How many workers are registered for the queue and have told so within their time to live."""
-    return len(Worker.all(queue=calls_queue(connection)))
+    """How many workers listen to the queue and have said so within their `worker_ttl`.
+
+    RQ's own `Worker.all` counts a killed worker for a minute longer. It also makes a `Worker` of each, which raises the read timeout of
+    the whole connection pool to minutes (rq/worker/base.py, `_set_connection`): a web process that had asked it once would let a caller
+    wait for as long as Redis hangs.
+    """
+    names = get_keys(queue=calls_queue(connection))
+    with connection.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.pttl(name)
+        return sum(left_ms > _WORKER_KEY_EXTRA_MS for left_ms in pipe.execute())
 
 
 def _queue_key() -> str:

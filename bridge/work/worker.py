@@ -54,7 +54,7 @@ class CallWorker(HerokuWorker):
     process which ran a call died (`SIGKILL`, `exit code 1`, `overdue`), or was interrupted by a `shutdown`; it may hear about a call
     whose run was settled or which was put again before, and must bear that. Errors of both are logged, and the worker goes on.
     `preload` names modules to import once, before a process is forked for each job; none of them may open a connection, since
-    processes must not share a socket. To read the workers of a Redis use `rq.Worker.all`, which needs none of this.
+    processes must not share a socket. To count the workers of a Redis use `queues.listening`, which makes none.
     """
 
     # Heroku kills 30 s after SIGTERM (https://devcenter.heroku.com/articles/dyno-shutdown-behavior); the supervisor, after 25 s.

@@ -13,6 +13,7 @@ from rq import Worker
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from bridge.connections import web_connection
 from bridge.work import queues
 
 
@@ -279,5 +280,29 @@ def test_every_call_key_is_told_from_its_execution(call_key):
     assert queues._ids([f"{call_key}:0123abcd".encode(), call_key.encode()]) == {call_key}
 
 
-def test_reading_workers_with_rq_needs_nothing_of_ours(connection):
-    assert Worker.all(connection=connection) == []
+def register(connection, name: str) -> Worker:
+    worker = Worker([queues.calls_queue(connection)], connection=connection, name=name, worker_ttl=30)
+    worker.register_birth()
+    return worker
+
+
+def test_only_workers_that_have_lately_said_so_are_listening(connection):
+    assert queues.listening(connection) == 0
+    fresh, killed, ended = (register(connection, name) for name in ("fresh", "killed", "ended"))
+    ended.register_death()
+    assert queues.listening(connection) == 2
+    connection.expire(killed.key, 59)  # as if it had been silent for its whole `worker_ttl`
+    assert queues.listening(connection) == 1
+    connection.delete(killed.key)
+    assert queues.listening(connection) == 1
+    fresh.register_death()
+    assert queues.listening(connection) == 0
+
+
+def test_counting_workers_leaves_the_patience_of_a_client_as_it_was(redis_url, connection):
+    """RQ raises the read time-out of the pool of whoever makes a `Worker`, and `Worker.all` makes one of each."""
+    register(connection, "one")
+    with web_connection(redis_url) as client:
+        before = dict(client.connection_pool.connection_kwargs)
+        assert queues.listening(client) == 1
+        assert client.connection_pool.connection_kwargs == before
