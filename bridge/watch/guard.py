@@ -1,7 +1,8 @@
 """The storm guard: of one cause, few alerts pass and all are counted. Shared in Redis, since each job fails in a process of its own.
 
-At ordinary rates nothing is withheld, and one terminal failure is one event. Five thousand of one cause are one Sentry issue with two
-events a minute at most, so that they do not use up a quota which the next, unrelated failure needs (https://docs.sentry.io/product/accounts/quotas/).
+At ordinary rates nothing is withheld, and one terminal failure is one event. Of one cause five may leave in a row, two a minute at most,
+and after them one an hour. So neither five thousand failures at once nor a plan that stays exhausted for a day uses up a quota which the
+next, unrelated failure needs (https://docs.sentry.io/product/accounts/quotas/).
 What was withheld is told with the next event of the cause that passes, and each failure stands in the console in any case.
 
 A guard that cannot reach Redis lets everything pass: an alert too many is better than one too few.
@@ -19,28 +20,33 @@ from bridge.connections import web_connection
 from bridge.ledger import keys
 
 PER_MINUTE = 2
-PER_HOUR = 30
+IN_A_ROW = 5
+REFILL_S = 3600
 
-# KEYS[1] when alerts of this cause were let through, newest first   KEYS[2] how many were not since   KEYS[3] the counters
-# ARGV[1] how many in a minute   ARGV[2] how many in an hour
-# Returns {1 where it passes, how many were withheld before it}. Redis's clock; both windows slide.
+# Two limits. A sliding minute; and a bucket of IN_A_ROW that fills up by one every REFILL_S, kept as the instant at which it is full again
+# (the generic cell rate algorithm, ITU-T I.371).
+# KEYS[1] when alerts of this cause were let through, newest first   KEYS[2] when its bucket is full again
+# KEYS[3] how many were not let through since   KEYS[4] the counters
+# ARGV[1] how many in a minute   ARGV[2] how many in a row   ARGV[3] seconds for one more
+# Returns {1 where it passes, how many were withheld before it}. By Redis's clock.
 _ADMIT = """
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
-for i, window in ipairs({60, 3600}) do
-  local nth = redis.call('LINDEX', KEYS[1], ARGV[i] - 1)
-  if nth and now - tonumber(nth) < window then
-    redis.call('INCR', KEYS[2])
-    redis.call('EXPIRE', KEYS[2], 7200)
-    redis.call('HINCRBY', KEYS[3], 'alerts_withheld', 1)
-    return {0, 0}
-  end
+local in_a_row, refill = tonumber(ARGV[2]), tonumber(ARGV[3])
+local nth = tonumber(redis.call('LINDEX', KEYS[1], ARGV[1] - 1) or '-inf')
+local full_at = math.max(now, tonumber(redis.call('GET', KEYS[2]) or 0))
+if now - nth < 60 or full_at - now > (in_a_row - 1) * refill then
+  redis.call('INCR', KEYS[3])
+  redis.call('EXPIRE', KEYS[3], 2 * refill)
+  redis.call('HINCRBY', KEYS[4], 'alerts_withheld', 1)
+  return {0, 0}
 end
 redis.call('LPUSH', KEYS[1], string.format('%.6f', now))
-redis.call('LTRIM', KEYS[1], 0, ARGV[2] - 1)
-redis.call('EXPIRE', KEYS[1], 3600)
-local withheld = redis.call('GET', KEYS[2])
-redis.call('DEL', KEYS[2])
+redis.call('LTRIM', KEYS[1], 0, ARGV[1] - 1)
+redis.call('EXPIRE', KEYS[1], 60)
+redis.call('SET', KEYS[2], string.format('%.6f', full_at + refill), 'EX', math.ceil(full_at + refill - now))
+local withheld = redis.call('GET', KEYS[3])
+redis.call('DEL', KEYS[3])
 return {1, tonumber(withheld or 0)}
 """
 
@@ -70,7 +76,8 @@ class StormGuard:
         name = keys.storm(fingerprint)
         try:
             self._connection = self._connection or self._connect(self._redis_url)
-            answer = self._connection.eval(_ADMIT, 3, name, f"{name}:withheld", keys.COUNT, str(PER_MINUTE), str(PER_HOUR))
+            told = (name, f"{name}:full_at", f"{name}:withheld", keys.COUNT)
+            answer = self._connection.eval(_ADMIT, len(told), *told, str(PER_MINUTE), str(IN_A_ROW), str(REFILL_S))
         except redis.RedisError:
             return PASSES
         passes, withheld = cast("list[int]", answer)

@@ -1,4 +1,4 @@
-"""The storm guard: two of a cause in a minute, thirty in an hour, all of them counted; without Redis everything passes."""
+"""The storm guard: of a cause two in a minute, five in a row, then one an hour, all of them counted; without Redis everything passes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import redis
 
 from bridge.ledger import keys
 from bridge.watch import alerts
-from bridge.watch.guard import PASSES, PER_HOUR, PER_MINUTE, StormGuard, Verdict
+from bridge.watch.guard import IN_A_ROW, PASSES, REFILL_S, StormGuard, Verdict
 from tests.support.broken import unreachable
+from tests.support.storms import make_older
 
 HELD = Verdict(passes=False)
 
@@ -19,14 +20,6 @@ HELD = Verdict(passes=False)
 def guard(connection: redis.Redis, redis_url: str) -> StormGuard:
     del connection
     return StormGuard(redis_url)
-
-
-def make_older(connection: redis.Redis, fingerprint: str, seconds: float) -> None:
-    """As if what was let through so far had been `seconds` earlier."""
-    name = keys.storm(fingerprint)
-    times = [float(at) - seconds for at in connection.lrange(name, 0, -1)]
-    connection.delete(name)
-    connection.rpush(name, *times)
 
 
 def test_two_in_a_minute_pass_and_the_rest_is_counted(guard: StormGuard, connection: redis.Redis) -> None:
@@ -48,21 +41,41 @@ def test_the_minute_slides(guard: StormGuard, connection: redis.Redis) -> None:
     assert guard.admit("a") == HELD
 
 
-def test_a_storm_that_goes_on_has_thirty_in_an_hour(guard: StormGuard, connection: redis.Redis) -> None:
-    passed = 0
-    for _ in range(40):
-        passed += sum(guard.admit("a").passes for _ in range(3))
-        make_older(connection, "a", 61)
-    assert passed == PER_HOUR
-    make_older(connection, "a", 3600)
-    assert [guard.admit("a").passes for _ in range(3)] == [True] * PER_MINUTE + [False]
+def storm(guard: StormGuard, connection: redis.Redis, minutes: int) -> list[int]:
+    """How many of three a minute pass, minute by minute."""
+    passed = []
+    for _ in range(minutes):
+        passed.append(sum(guard.admit("a").passes for _ in range(3)))
+        make_older(connection, "a", 60)
+    return passed
+
+
+def test_a_storm_that_goes_on_has_five_events_and_then_one_an_hour(guard: StormGuard, connection: redis.Redis) -> None:
+    passed = storm(guard, connection, 5 * 60)
+    assert passed[:4] == [2, 2, 1, 0]
+    hours = [sum(passed[minute : minute + 60]) for minute in range(0, len(passed), 60)]
+    assert hours == [IN_A_ROW, 1, 1, 1, 1]
+
+
+def test_a_cause_that_was_quiet_may_tell_five_in_a_row_again(guard: StormGuard, connection: redis.Redis) -> None:
+    storm(guard, connection, 10)
+    make_older(connection, "a", IN_A_ROW * REFILL_S)
+    assert storm(guard, connection, 10)[:4] == [2, 2, 1, 0]
+
+
+def test_what_happens_once_an_hour_is_never_withheld(guard: StormGuard, connection: redis.Redis) -> None:
+    for _ in range(50):
+        assert guard.admit("a") == PASSES
+        make_older(connection, "a", REFILL_S)
 
 
 def test_what_the_guard_remembers_goes_by_itself(guard: StormGuard, connection: redis.Redis) -> None:
     for _ in range(3):
         guard.admit("a")
-    assert 0 < connection.ttl(keys.storm("a")) <= 3600
-    assert 0 < connection.ttl(f"{keys.storm('a')}:withheld") <= 7200
+    name = keys.storm("a")
+    assert 0 < connection.ttl(name) <= 60
+    assert REFILL_S < connection.ttl(f"{name}:full_at") <= 2 * REFILL_S
+    assert 0 < connection.ttl(f"{name}:withheld") <= 2 * REFILL_S
 
 
 def test_without_redis_everything_passes() -> None:

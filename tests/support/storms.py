@@ -1,0 +1,18 @@
+"""Hours of a storm in milliseconds: the guard goes by Redis's clock, so what it remembers is made older instead."""
+
+from __future__ import annotations
+
+import redis
+
+from bridge.ledger import keys
+
+
+def make_older(connection: redis.Redis, fingerprint: str, seconds: float) -> None:
+    """As if what was let through so far had been `seconds` earlier."""
+    name = keys.storm(fingerprint)
+    times = [float(at) - seconds for at in connection.lrange(name, 0, -1)]
+    connection.delete(name)
+    if times:
+        connection.rpush(name, *times)
+    if full_at := connection.get(f"{name}:full_at"):
+        connection.set(f"{name}:full_at", float(full_at) - seconds)
