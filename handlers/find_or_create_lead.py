@@ -1,6 +1,6 @@
 """Exactly one contact per location and caller: docs/road-of-a-call.md tells the rules, bridge/ledger/claims.py keeps the memory.
 
-1. The claim knows the contact: use it.
+1. The claim knows the contact: use it, after another look once a day.
 2. Ask the CRM's own duplicate check. Only an explicit "none" is none.
 3. None, but an earlier create has an open outcome: look again on a schedule that outlasts the index lag, then
 4. announce the create, send it with a lease that outlives it, and write down what came of it.
@@ -33,6 +33,7 @@ CALLER_WAIT_S = 900.0
 UNKNOWN_NAME = "Unknown caller"
 MAY_HAVE_CREATED = frozenset({Cause.UNPROCESSABLE, Cause.DUPLICATE_UNNAMED})  # refusals, and yet the contact may be there
 REFUSALS_ALLOWED = 2
+TRUSTED_S = 86_400.0  # how long a contact is used without another look: staff give numbers to other contacts, but not by the minute
 
 WHY_NO_LEAD = {
     CallerKind.WITHHELD: "the caller withheld the number",
@@ -98,8 +99,13 @@ def _with_claim(work: Work, who: str, caller: Caller) -> None:
     if lost is not None:
         work.claims.forget(location_id, who, lost)
     claim = work.claims.acquire(location_id, who, owner=work.owner)
-    if claim.contact_id is not None:
-        _adopt(work, Contact(claim.contact_id), how="known")
+    known = _known(work, claim, caller)
+    if known is None and claim.contact_id is not None:
+        work.claims.forget(location_id, who, claim.contact_id)
+        claim = work.claims.acquire(location_id, who, owner=work.owner)
+        known = Contact(claim.contact_id) if claim.contact_id is not None else None  # another call was faster
+    if known is not None:
+        _adopt(work, known, how="known")
         return
     work.hold(claim)
     try:
@@ -108,6 +114,22 @@ def _with_claim(work: Work, who: str, caller: Caller) -> None:
         work.hold(None)
         work.claims.release(claim)
     _adopt(work, contact, how=how)
+
+
+def _known(work: Work, claim: Claim, caller: Caller) -> Contact | None:
+    """The contact that the claim knows; None where there is none, or where the CRM shows the caller's number elsewhere by now.
+
+    A location that allows duplicates may show another contact with the same number, so there the claim's word stands.
+    """
+    if claim.contact_id is None:
+        return None
+    if caller.e164 is None or claim.contact_age_s < TRUSTED_S or work.crm.location().allows_duplicates:
+        return Contact(claim.contact_id)
+    found = _look(work, claim, caller.e164)
+    if found is None or found.id != claim.contact_id:
+        return None
+    work.claims.confirm(claim)
+    return found
 
 
 def _find_or_create(work: Work, claim: Claim, caller: Caller) -> tuple[Contact, str]:

@@ -24,25 +24,25 @@ from bridge.ledger import keys
 LIFE_S = 400 * 86_400
 POLL_S = 0.05
 
-# KEYS[1] the claim (hash: owner, token, lease_until, contact_id, intent_at, intents)
+# KEYS[1] the claim (hash: owner, token, lease_until, contact_id, contact_at, intent_at, intents)
 # ARGV[1] now   ARGV[2] owner   ARGV[3] lease, seconds   ARGV[4] life, seconds
-# Returns {got, token, contact_id, intent age or "", intents, seconds until the other's lease ends}.
+# Returns {got, token, contact_id, intent age or "", intents, seconds until the other's lease ends, seconds since the CRM showed it}.
 # A claim that knows its contact is only read: nobody has to wait for a lease that nobody needs.
 _ACQUIRE = """
 local now = tonumber(ARGV[1])
-local c = redis.call('HMGET', KEYS[1], 'owner', 'token', 'lease_until', 'contact_id', 'intent_at', 'intents')
+local c = redis.call('HMGET', KEYS[1], 'owner', 'token', 'lease_until', 'contact_id', 'intent_at', 'intents', 'contact_at')
 local age = c[5] and tostring(now - tonumber(c[5])) or ''
 if c[4] then
   redis.call('EXPIRE', KEYS[1], ARGV[4])
-  return {1, c[2] or '0', c[4], age, c[6] or '0', '0'}
+  return {1, c[2] or '0', c[4], age, c[6] or '0', '0', tostring(now - (tonumber(c[7]) or 0))}
 end
 if c[1] and c[1] ~= ARGV[2] and tonumber(c[3]) > now then
-  return {0, c[2], '', age, c[6] or '0', tostring(tonumber(c[3]) - now)}
+  return {0, c[2], '', age, c[6] or '0', tostring(tonumber(c[3]) - now), '0'}
 end
 local token = (tonumber(c[2]) or 0) + 1
 redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', token, 'lease_until', tostring(now + tonumber(ARGV[3])))
 redis.call('EXPIRE', KEYS[1], ARGV[4])
-return {1, tostring(token), '', age, c[6] or '0', '0'}
+return {1, tostring(token), '', age, c[6] or '0', '0', '0'}
 """
 
 # KEYS[1] the claim   ARGV[1] now   ARGV[2] token   ARGV[3] lease, seconds
@@ -66,7 +66,7 @@ _SETTLE = """
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[2] then return 0 end
 if ARGV[4] == '1' then redis.call('HDEL', KEYS[1], 'intent_at') end
 if ARGV[4] == '2' then redis.call('HSET', KEYS[1], 'intent_at', ARGV[1]) end
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'contact_id', ARGV[3]) end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'contact_id', ARGV[3], 'contact_at', ARGV[1]) end
 return 1
 """
 
@@ -76,9 +76,15 @@ if redis.call('HGET', KEYS[1], 'token') == ARGV[2] then redis.call('HDEL', KEYS[
 return 1
 """
 
+# KEYS[1] the claim   ARGV[1] now   ARGV[2] the contact that the CRM has just shown for this caller
+_CONFIRM = """
+if redis.call('HGET', KEYS[1], 'contact_id') == ARGV[2] then redis.call('HSET', KEYS[1], 'contact_at', ARGV[1]) end
+return 1
+"""
+
 # KEYS[1] the claim   ARGV[2] the contact that is gone. Another contact, learnt meanwhile, stays.
 _FORGET = """
-if redis.call('HGET', KEYS[1], 'contact_id') == ARGV[2] then redis.call('HDEL', KEYS[1], 'contact_id') end
+if redis.call('HGET', KEYS[1], 'contact_id') == ARGV[2] then redis.call('HDEL', KEYS[1], 'contact_id', 'contact_at') end
 return 1
 """
 
@@ -90,6 +96,7 @@ class Claim:
     name: str
     token: str
     contact_id: str | None
+    contact_age_s: float  # since the CRM last showed that contact for this caller
     intent_age_s: float | None  # since an earlier create of unknown outcome was last possibly under way; None: there is none
     intents: int  # creates announced so far
     deadline: float
@@ -124,12 +131,13 @@ class Claims:
         give_up = self._monotonic() + self._wait_s
         while True:
             asked = self._monotonic()
-            got, token, contact_id, age, intents, left = self._run(_ACQUIRE, name, owner, self._lease_s, LIFE_S)
+            got, token, contact_id, age, intents, left, contact_age = self._run(_ACQUIRE, name, owner, self._lease_s, LIFE_S)
             if got:
                 return Claim(
                     name,
                     token.decode(),
                     contact_id.decode() or None,
+                    float(contact_age),
                     float(age) if age else None,
                     int(intents),
                     asked + self._lease_s,
@@ -164,8 +172,12 @@ class Claims:
         if claim.contact_id is None:
             self._run(_RELEASE, claim.name, claim.token)
 
+    def confirm(self, claim: Claim) -> None:
+        """The CRM has shown once more that this contact is the caller's."""
+        self._run(_CONFIRM, claim.name, claim.contact_id or "")
+
     def forget(self, location_id: str, who: str, contact_id: str) -> None:
-        """The CRM says that this contact is gone."""
+        """The CRM says that this contact is gone, or is not this caller's any more."""
         self._run(_FORGET, keys.claim(location_id, who), contact_id)
 
     def now(self) -> float:

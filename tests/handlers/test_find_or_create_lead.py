@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import redis
 
@@ -10,6 +12,7 @@ from bridge.crm.base import Contact, Draft
 from bridge.errors import Ask, NotYet, Permanent, Transient, Uncertain
 from bridge.ledger import keys, moves
 from bridge.ledger.entry import Cause, State
+from handlers.find_or_create_lead import TRUSTED_S
 from tests.support.builders import ANONYMOUS, NOW, PHONE, make_call
 from tests.support.crm import TIMEOUT_S
 from tests.support.house import House
@@ -56,6 +59,88 @@ def test_the_next_call_of_a_caller_costs_two(house: House) -> None:
     assert house.crm.requests == ["add_tags", "add_note"]
     assert house.entry(SECOND.key).contact_id == "c1"
     assert not house.entry(SECOND.key).contact_created
+
+
+def the_day_after(house: House) -> None:
+    """One caller has rung; a day later the same number rings again."""
+    house.accept(make_call())
+    house.run()
+    house.crm.requests.clear()
+    house.clock.advance(TRUSTED_S)
+    house.accept(SECOND)
+
+
+def test_after_a_day_the_contact_is_looked_at_again_and_that_costs_no_more(house: House) -> None:
+    the_day_after(house)
+    house.run(SECOND.key)
+    assert house.crm.requests == ["find_contact", "add_note"]
+    assert house.entry(SECOND.key).contact_id == "c1"
+    third = make_call(root_id="CA3")
+    house.crm.requests.clear()
+    house.accept(third)
+    house.run(third.key)
+    assert house.crm.requests == ["add_tags", "add_note"], "the look counts for another day"
+
+
+def test_a_number_that_staff_gave_to_another_contact_goes_there(house: House) -> None:
+    the_day_after(house)
+    house.crm.contacts["c1"] = replace(house.crm.contacts["c1"], phone="+15550101277")
+    other = house.crm.add(PHONE)
+    house.run(SECOND.key)
+    assert house.entry(SECOND.key).contact_id == other.id
+    assert house.crm.bodies("c1") != house.crm.bodies(other.id) != []
+    assert "create_contact" not in house.crm.requests
+
+
+def test_a_number_that_staff_took_away_is_a_new_contact(house: House) -> None:
+    the_day_after(house)
+    house.crm.contacts["c1"] = replace(house.crm.contacts["c1"], phone="+15550101277")
+    house.run(SECOND.key)
+    made = house.entry(SECOND.key)
+    assert (made.contact_id == "c1", made.contact_created) == (False, True)
+    assert len(house.crm.bodies("c1")) == len(house.crm.bodies(made.contact_id)) == 1
+
+
+def test_a_look_that_misses_the_contact_makes_no_twin(house: House) -> None:
+    the_day_after(house)
+    house.crm.index_lags = True  # a create is still refused with the name of the contact
+    house.run(SECOND.key)
+    assert house.entry(SECOND.key).contact_id == "c1"
+    assert list(house.crm.contacts) == ["c1"]
+
+
+def test_a_look_that_fails_changes_nothing(house: House) -> None:
+    the_day_after(house)
+    house.crm.refuse("find_contact", Transient("down", cause="crm.5xx"))
+    house.run(SECOND.key)
+    assert house.entry(SECOND.key).contact_id is None
+    house.run_again(SECOND.key)
+    assert house.entry(SECOND.key).contact_id == "c1"
+
+
+def test_two_calls_that_look_again_at_once_agree(house: House) -> None:
+    """The second one forgets what it knew only where the first has not learnt better meanwhile."""
+    the_day_after(house)
+    house.crm.contacts["c1"] = replace(house.crm.contacts["c1"], phone="+15550101277")
+    third = make_call(root_id="CA3")
+    house.accept(third)
+
+    def other_call() -> None:
+        house.crm.watch("find_contact", lambda: None)
+        house.run(third.key)
+
+    house.crm.watch("find_contact", other_call)
+    house.run(SECOND.key)
+    assert house.entry(SECOND.key).contact_id == house.entry(third.key).contact_id != "c1"
+    assert len(house.crm.contacts) == 2
+
+
+def test_where_duplicates_are_allowed_the_word_of_the_claim_stands(lenient: House) -> None:
+    the_day_after(lenient)
+    lenient.crm.add(PHONE)
+    lenient.run(SECOND.key)
+    assert lenient.crm.requests == ["add_tags", "add_note"]
+    assert lenient.entry(SECOND.key).contact_id == "c1"
 
 
 def test_a_contact_that_is_there_is_used_and_nothing_of_it_is_overwritten(house: House) -> None:

@@ -39,6 +39,24 @@ def test_the_first_holder_gets_an_empty_claim(claims: Claims) -> None:
     assert not claim.outlives(LEASE_S, claims.now())
 
 
+def test_the_age_of_a_contact_counts_from_when_the_crm_last_showed_it(claims: Claims, clock: Clock, connection: redis.Redis) -> None:
+    claims.resolve(acquire(claims), "c1")
+    clock.advance(500)
+    known = acquire(claims)
+    assert (known.contact_id, known.contact_age_s) == ("c1", pytest.approx(500))
+    claims.confirm(known)
+    clock.advance(7)
+    assert acquire(claims).contact_age_s == pytest.approx(7)
+    claims.forget("loc1", PHONE, "c1")
+    claims.confirm(known)
+    assert not connection.hexists(NAME, "contact_at"), "what is forgotten is not confirmed any more"
+
+
+def test_a_contact_of_an_earlier_version_counts_as_old(claims: Claims, clock: Clock, connection: redis.Redis) -> None:
+    connection.hset(NAME, mapping={"token": 3, "contact_id": "c1"})
+    assert acquire(claims).contact_age_s == pytest.approx(clock.now())
+
+
 def test_a_second_holder_waits_and_then_comes_back_later(claims: Claims, connection: redis.Redis) -> None:
     acquire(claims)
     times, pauses = iter([0.0, 0.0, 0.03, 0.06, 0.11]), []
