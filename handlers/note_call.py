@@ -39,26 +39,16 @@ def run(work: Work) -> None:
     facts = work.entry.facts
     zone = work.crm.location().timezone
     body = note_text.render(facts, zone=zone, limit=work.settings.note_max_chars)
-    try:
-        with patience_with_a_new_contact(work):
-            _bring(work, contact_id, body)
-    except Permanent as refused:
-        short = note_text.render(facts, zone=zone, limit=SHORT_CHARS)
-        if refused.cause not in REFUSED_FOR_ITS_TEXT or len(short) >= len(body):
-            raise
-        # The CRM's limit is documented nowhere: no note shall be lost for its length.
-        _bring(work, contact_id, short)
-
-
-def _bring(work: Work, contact_id: str, body: str) -> None:
-    """Bring this call's note in line with `body`: the one that is there, else a new one."""
-    facts = work.entry.facts
-    earlier = _earlier_note(work, contact_id)
-    if earlier is not None and _update(work, contact_id, earlier, body):
-        _record(work, earlier, facts, "note updated")
-    else:
-        note = work.send(NAME, lambda: work.crm.add_note(contact_id, body))
-        _record(work, Earlier(note.id), facts, "note written")
+    with patience_with_a_new_contact(work):
+        earlier = _earlier_note(work, contact_id, body)
+        try:
+            _bring(work, contact_id, earlier, facts, body)
+        except Permanent as refused:
+            short = note_text.render(facts, zone=zone, limit=SHORT_CHARS)
+            if refused.cause not in REFUSED_FOR_ITS_TEXT or len(short) >= len(body):
+                raise
+            # The CRM's limit is documented nowhere: no note shall be lost for its length.
+            _bring(work, contact_id, earlier, facts, short)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +56,56 @@ class Earlier:
     """This call's note as it stands in the CRM."""
 
     id: str
-    body: str | None = None  # None: this ledger wrote it and knows all that it says, so it may be replaced
-    foreign: bool = False  # written before this ledger began: it may say more than the ledger knows, so it is only added to
+    body: str | None = None  # None: the CRM does not show it
+    foreign: bool = False  # it says more than the ledger knows, of another hand or from before this ledger: it is only added to
 
 
-def _earlier_note(work: Work, contact_id: str) -> Earlier | None:
-    """This call's note, if there is one: as the ledger remembers it, or, where its memory may have a gap, as the CRM shows it."""
+def _bring(work: Work, contact_id: str, earlier: Earlier | None, facts: Call, body: str) -> None:
+    """Bring this call's note in line with `body`: the one that is there, else a new one."""
+    wanted = note_text.extend(earlier.body or "", body) if earlier is not None and earlier.foreign else body
+    if earlier is not None and _update(work, contact_id, earlier, wanted):
+        _record(work, earlier, facts, wanted, "note updated")
+    else:
+        note = work.send(NAME, lambda: work.crm.add_note(contact_id, body))
+        _record(work, Earlier(note.id), facts, body, "note written")
+
+
+def _earlier_note(work: Work, contact_id: str, body: str) -> Earlier | None:
+    """This call's note, if there is one: the one that the ledger remembers, or, where its memory may have a gap, one that carries the key.
+
+    `body` is what it shall say now: a text that holds more than that, and is not ours as we sent it, is not to be replaced.
+    """
     written = _written(work.entry)
-    foreign = "foreign" in written
-    if "note_id" in written and not foreign:
-        return Earlier(written["note_id"])
     announced_at = work.entry.intents.get(NAME)
+    if "note_id" in written and announced_at is None:
+        return _remembered(work, contact_id, written, body)
     forgotten = work.entry.suspect_since is not None and not work.entry.contact_created
-    if announced_at is None and not forgotten and not foreign and not work.entry.notes_unknown:
+    if announced_at is None and not forgotten and not work.entry.notes_unknown:
         return None
     note = _listed(work, contact_id)
     if note is not None:
-        return Earlier(note.id, note.body, foreign=foreign or (forgotten and announced_at is None))
+        is_sure = announced_at is not None or (not forgotten and note_text.holds_all(body, note.body))
+        return Earlier(note.id, note.body, foreign="foreign" in written or not is_sure)
     if announced_at is not None:
         look_again_later("note", work.now - announced_at - work.settings.request_timeout_s, work.settings.settle_schedule_s)
     return None
 
 
-def _update(work: Work, contact_id: str, earlier: Earlier, body: str) -> bool:
+def _remembered(work: Work, contact_id: str, written: dict[str, str], body: str) -> Earlier | None:
+    """The note that this ledger wrote, as it stands there now: somebody may have written into it since."""
+    note_id, foreign = written["note_id"], "foreign" in written
+    try:
+        note = work.crm.get_note(contact_id, note_id)
+    except Gone:
+        # Seconds after it was written a read may not show it yet. Whether one of ours is gone, its update tells.
+        return None if foreign else Earlier(note_id)
+    # An entry written before 1.0.1 has no digest of the words: such a note is replaced where that loses no line.
+    is_ours = written.get("words") == note_text.words_digest(note.body) or note_text.holds_all(body, note.body)
+    return Earlier(note_id, note.body, foreign=foreign or not is_ours)
+
+
+def _update(work: Work, contact_id: str, earlier: Earlier, wanted: str) -> bool:
     """Bring a note up to date. False where it is gone; if its whole contact is, writing a new one will tell."""
-    wanted = note_text.extend(earlier.body or "", body) if earlier.foreign else body
     if wanted == earlier.body:
         return True
     try:
@@ -104,9 +119,10 @@ def _listed(work: Work, contact_id: str) -> Note | None:
     return next((note for note in work.crm.list_notes(contact_id) if note_text.carries(note.body, work.entry.call_key)), None)
 
 
-def _record(work: Work, note: Earlier, facts: Call, told: str) -> None:
-    result = {"note_id": note.id, "digest": digest(facts)} | ({"foreign": "yes"} if note.foreign else {})
-    work.record(NAME, line(work.now, told, note_id=note.id), **result)
+def _record(work: Work, note: Earlier, facts: Call, sent: str, told: str) -> None:
+    """A foreign note stays one: its text as a whole is never ours to replace, even where it is what we sent last."""
+    known = {"foreign": "yes"} if note.foreign else {"words": note_text.words_digest(sent)}
+    work.record(NAME, line(work.now, told, note_id=note.id), note_id=note.id, digest=digest(facts), **known)
 
 
 def _written(entry: Entry) -> dict[str, str]:

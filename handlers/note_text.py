@@ -6,6 +6,7 @@ and no line of it can pass for one of ours.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
 import unicodedata
@@ -16,6 +17,12 @@ from bridge.call import Call, Caller, CallerKind, Status
 
 CUT = "… [cut: the note's limit is reached]"
 KEY_LINE = "Callbridge call "
+
+# What an editor or the CRM makes of a text. Any other tag counts as words: somebody may have typed it.
+_BLOCK = re.compile(r"</?(?:p|br|div|li|ul|ol|h[1-6]|tr|blockquote|pre)(?=[\s/>])[^<>]*>", re.IGNORECASE)
+_BREAK = re.compile(rf"[\r\n]|{_BLOCK.pattern}", re.IGNORECASE)
+_DRESS = re.compile(r"</?(?:a|b|strong|i|em|u|s|span|font|small|code)(?=[\s/>])[^<>]*>", re.IGNORECASE)
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 _STATUS = {
     Status.UNKNOWN: "no end was reported",
@@ -44,11 +51,25 @@ def carries(body: str, call_key: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(call_key)}(?![A-Za-z0-9_-])", body) is not None
 
 
+def words_digest(body: str) -> str:
+    """The words of a note, in short: the same after a CRM has made paragraphs of its lines, escaped it or moved its blanks."""
+    return hashlib.sha256("".join("".join(_plain_lines(body)).split()).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def holds_all(rendered: str, body: str) -> bool:
+    """Whether `rendered` has every line of the note `body`, so that nothing is lost where it takes the note's place."""
+    return set(_plain_lines(body)) <= set(_plain_lines(rendered))
+
+
 def extend(body: str, rendered: str) -> str:
     """A note that may say more than we know, with those of our lines that it lacks."""
-    has = {_plain(line) for line in re.split(r"\n|<br\s*/?>|</p>", body)}
-    missing = [line for line in rendered.split("\n") if _plain(line) not in has]
-    return "\n".join([body, *missing]) if missing else body
+    has = set(_plain_lines(body))
+    missing = [line for line in rendered.split("\n") if not has.issuperset(_plain_lines(line))]
+    if not missing:
+        return body
+    if _BLOCK.search(body):  # an editor's text: there a line break alone does not show
+        return body + "".join(f"<p>{html.escape(line, quote=False)}</p>" for line in missing)
+    return "\n".join([body, *missing])
 
 
 def inert(text: str) -> str:
@@ -133,5 +154,12 @@ def _lasting(seconds: int | None) -> str:
     return f", {minutes} min {rest} s" if minutes else f", {rest} s"
 
 
+def _plain_lines(body: str) -> list[str]:
+    """The lines of a text as a reader sees them: no markup, no entities, no blanks but single ones, no empty lines."""
+    return [line for line in map(_plain, _BREAK.split(body)) if line]
+
+
 def _plain(line: str) -> str:
-    return html.unescape(re.sub(r"<[^>]*>", "", line)).strip()
+    """Escaped once more or once less, a line is the same."""
+    shown = html.unescape(re.sub(r"&(?:amp;)+", "&", _DRESS.sub("", line)))
+    return " ".join(_UNSEEN.sub("", unicodedata.normalize("NFC", shown)).split())

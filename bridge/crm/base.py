@@ -85,6 +85,9 @@ class Crm(Protocol):
     def list_notes(self, contact_id: str) -> tuple[Note, ...]:
         """Every note of a contact. Raises Gone where the contact does not exist any more."""
 
+    def get_note(self, contact_id: str, note_id: str) -> Note:
+        """One note as it stands there now, markup included. Raises Gone where it or its contact does not exist any more."""
+
     def add_note(self, contact_id: str, body: str) -> Note:
         """Raises Gone where the contact does not exist any more."""
 

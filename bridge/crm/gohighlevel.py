@@ -56,6 +56,7 @@ _CREATE = _endpoint("POST", "/contacts/", "create contact", Kind.CREATE, _WRITE,
 _UPSERT = _endpoint("POST", "/contacts/upsert", "upsert contact", Kind.CREATE, _WRITE, ("locationId", "phone"))
 _ADD_TAGS = _endpoint("POST", "/contacts/{contact_id}/tags", "add tags", Kind.IDEMPOTENT_WRITE, _WRITE, ("tags",))
 _LIST_NOTES = _endpoint("GET", "/contacts/{contact_id}/notes", "list notes", Kind.READ, _READ)
+_GET_NOTE = _endpoint("GET", "/contacts/{contact_id}/notes/{note_id}", "read note", Kind.READ, _READ)
 _ADD_NOTE = _endpoint("POST", "/contacts/{contact_id}/notes", "add note", Kind.CREATE, _WRITE, ("body",))
 _UPDATE_NOTE = _endpoint("PUT", "/contacts/{contact_id}/notes/{note_id}", "update note", Kind.IDEMPOTENT_WRITE, _WRITE, ("body",))
 
@@ -151,6 +152,14 @@ class GoHighLevel:
         if not isinstance(notes, list):
             self._fail_unreadable(_LIST_NOTES, answer, "no list of notes")
         return tuple(self._note(_LIST_NOTES, answer, one) for one in notes)
+
+    def get_note(self, contact_id: str, note_id: str) -> Note:
+        answer = self._call(_GET_NOTE, contact_id=contact_id, note_id=note_id)
+        data = answer.data.get("note")
+        if isinstance(data, dict) and "body" not in data:
+            # Taken for an empty note, it would be replaced, and with it whatever really stands there.
+            self._fail_unreadable(_GET_NOTE, answer, "a note without a body")
+        return self._note(_GET_NOTE, answer, data)
 
     def add_note(self, contact_id: str, body: str) -> Note:
         answer = self._call(_ADD_NOTE, contact_id=contact_id, body={"body": body})

@@ -54,6 +54,7 @@ PUBLIC_URL = "https://ivr.example.com"
 LOCATION, TOKEN = World().location_id, World().token
 SEARCH, CREATE, UPSERT = "GET /contacts/search/duplicate", "POST /contacts/", "POST /contacts/upsert"
 TAGS, NOTE, NEW_TEXT = "POST /contacts/{contact_id}/tags", "POST /contacts/{contact_id}/notes", "PUT /contacts/{contact_id}/notes/{note_id}"
+OLD_TEXT = "GET /contacts/{contact_id}/notes/{note_id}"
 AT_CREATE = {"method": "POST", "path": "/contacts/"}
 AT_UPSERT = {"method": "POST", "path": "/contacts/upsert"}
 AT_SEARCH = {"method": "GET", "path": "/contacts/search/duplicate"}

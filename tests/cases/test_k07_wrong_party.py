@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
+from dataclasses import replace
 
 import pytest
 
 from bridge.ledger.claims import Claims
 from handlers.find_or_create_lead import TRUSTED_S
-from tests.cases.support import ADA, AT_CREATE, AT_SEARCH, BO, CREATE, Crew
+from tests.cases.support import ADA, AT_CREATE, AT_SEARCH, BO, CREATE, NEW_TEXT, OLD_TEXT, Crew
 
 SECOND = "sandboxLocation00002"
 
@@ -105,6 +107,43 @@ def test_b076_contact_of_another_location_is_never_written_to(bridge, where):
     bridge.take(bridge.phones.ended(call))
     bridge.assert_one_lead(call)
     assert not any("foreignContact" in one.path for one in bridge.truth.requests())
+
+
+def edit(bridge, call, words):
+    """Staff write into a call's note, in the CRM's editor."""
+    [note] = bridge.notes(call)
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in note.body.split("\n"))
+    bridge.rig.engine.book.keep_note(replace(note, body=f"{lines}<p>{words}</p>"))
+
+
+def test_b080_note_keeps_what_staff_wrote_when_recording_and_transcript_come(bridge):
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call))
+    bridge.pass_time(600)
+    edit(bridge, call, "called back, wants Tuesday")
+    before = bridge.asked()
+    bridge.take(bridge.phones.twilio.recording(call))
+    bridge.pass_time(3600)
+    told = {"CallSid": call.sid, "TranscriptionSid": "TR1", "TranscriptionText": "please ring me"}
+    bridge.take(bridge.phones.twilio.post("transcription", told))
+    bridge.assert_one_lead(call)
+    for words in ("<p>called back, wants Tuesday</p>", "<p>Recording: ", "<p>Message: please ring me</p>", "Inbound call"):
+        assert bridge.note(call).count(words) == 1, bridge.note(call)
+    assert (bridge.asked(OLD_TEXT), bridge.asked(NEW_TEXT), bridge.asked() - before) == (2, 2, 4)
+    assert bridge.failures() == []
+
+
+@pytest.mark.parametrize("kind", ["error_before", "answer_lost", "request_lost", "empty_answer"])
+def test_b080_note_that_cannot_be_read_is_not_replaced_unread(bridge, kind):
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call))
+    edit(bridge, call, "called back, wants Tuesday")
+    bridge.fault(kind, method="GET", path="/contacts/{contact_id}/notes/{note_id}", times=2)
+    bridge.take(bridge.phones.twilio.recording(call))
+    bridge.assert_one_lead(call)
+    assert bridge.asked(OLD_TEXT) == 3
+    assert "called back, wants Tuesday" in bridge.note(call)
+    assert "Recording: " in bridge.note(call)
 
 
 def test_b080_number_that_staff_gave_to_another_contact_takes_its_calls_along(bridge):

@@ -162,6 +162,39 @@ def test_unreadable_notes_are_no_empty_list(crm, server, data):
         crm.list_notes("c1")
 
 
+def test_one_note_is_read_by_its_id(crm, server):
+    answering(server, data={"note": {"id": "n1", "body": "<p>text</p>", "contactId": "c1"}})
+    assert crm.get_note("c1", "n/1") == Note("n1", "<p>text</p>")
+    assert sent(server) == ("GET", "/contacts/c1/notes/n%2F1", {}, None)
+
+
+def test_note_that_was_emptied_is_empty(crm, server):
+    answering(server, data={"note": {"id": "n1", "body": None}})
+    assert crm.get_note("c1", "n1") == Note("n1", "")
+
+
+@pytest.mark.parametrize("data", [{}, {"note": None}, {"note": []}, {"note": {"body": "x"}}, {"note": {"id": "n1"}}])
+def test_unreadable_note_is_no_empty_note(crm, server, data):
+    answering(server, data=data)
+    with pytest.raises(Transient) as caught:
+        crm.get_note("c1", "n1")
+    assert caught.value.cause == Cause.UNREADABLE
+
+
+@pytest.mark.parametrize("how", ["cut", "reset", "truncate"])
+def test_lost_answer_of_reading_a_note_leaves_nothing_open(crm, server, how):
+    answering(server, data={"note": {"id": "n1", "body": "text"}}, how=how)
+    with pytest.raises(Transient):
+        crm.get_note("c1", "n1")
+
+
+@pytest.mark.parametrize(("status", "message"), [(404, "Not Found"), (400, "Note with id n1 not found"), (410, "")])
+def test_lost_note_is_gone_when_it_is_read(crm, server, status, message):
+    answering(server, status, {"message": message})
+    with pytest.raises(Gone):
+        crm.get_note("c1", "n1")
+
+
 def test_note_is_replaced_in_its_place(crm, server):
     answering(server, data={"note": {"id": "n1"}})
     crm.update_note("c1", "n/1", "new")
@@ -174,6 +207,7 @@ def test_lost_contact_is_gone_on_every_path_that_names_one(crm, server):
         crm.add_tags,
         crm.add_note,
         lambda contact, _: crm.list_notes(contact),
+        lambda contact, _: crm.get_note(contact, "n"),
         lambda contact, _: crm.update_note(contact, "n", "b"),
     ):
         with pytest.raises(Gone):

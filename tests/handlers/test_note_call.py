@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import html
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import redis
 
-from bridge.call import Recording, Status
+from bridge.call import Recording, Status, Transcript
 from bridge.crm.base import Note
-from bridge.errors import Transient, Uncertain
-from bridge.ledger import keys
+from bridge.crm.causes import Cause
+from bridge.errors import Gone, Permanent, Transient, Uncertain
+from bridge.ledger import by_hand, keys
 from bridge.ledger.entry import State
-from handlers import note_call, tag_lead
+from handlers import note_call, steps, tag_lead
 from handlers.note_call import digest
 from tests.support.builders import KEY, NOW, PHONE, make_call, make_entry
 from tests.support.house import House
 
 RECORDED = make_call(recordings=(Recording("RE1", "https://r.example.com/1", 12),))
+STAFF = "called back, wants Tuesday"
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def test_later_news_update_the_same_note(house: House) -> None:
     house.run()
     (body,) = notes(house)
     assert "https://r.example.com/1" in body
-    assert house.crm.requests[-1] == "update_note"
+    assert house.crm.requests[-2:] == ["get_note", "update_note"]
     assert house.entry().steps["note_call"].result["digest"] == digest(RECORDED)
 
 
@@ -112,6 +116,18 @@ def test_a_note_that_staff_deleted_is_written_anew(house: House) -> None:
     assert len(notes(house)) == 1
 
 
+def test_a_note_that_was_deleted_and_whose_new_one_got_no_answer_is_still_one(house: House) -> None:
+    house.accept(make_call())
+    house.run()
+    house.crm.notes["c1"].clear()
+    house.crm.lose("add_note")
+    house.accept(RECORDED)
+    house.run()
+    house.run_again()
+    assert house.entry().state is State.DONE
+    assert len(notes(house)) == 1
+
+
 def test_two_calls_of_a_caller_have_two_notes(house: House) -> None:
     for root_id in ("CA1", "CA11"):
         call = make_call(root_id=root_id)
@@ -127,6 +143,138 @@ def test_a_call_without_an_end_gets_its_note_when_it_is_quiet(house: House) -> N
     house.run_again()
     (body,) = notes(house)
     assert "no end was reported" in body
+
+
+# ---- A note that staff have changed
+
+
+def rewrite(house: House, change) -> None:
+    """What the CRM's editor, or a person in it, makes of the call's one note."""
+    (contact_id,) = house.crm.contacts
+    (note,) = house.crm.notes[contact_id]
+    house.crm.notes[contact_id] = [Note(note.id, change(note.body))]
+
+
+def paragraphs(body: str) -> str:
+    return "".join(f"<p>{html.escape(line)}</p>" for line in body.split("\n"))
+
+
+def news(house: House, **facts) -> str:
+    """Later news is brought; returns the call's one note."""
+    house.accept(make_call(**facts))
+    house.run()
+    assert house.entry().state is State.DONE
+    (body,) = notes(house)
+    return body
+
+
+@pytest.fixture
+def written(house: House) -> House:
+    house.accept(make_call())
+    house.run()
+    return house
+
+
+@pytest.mark.parametrize("place", [lambda body: f"{body}\n{STAFF}", lambda body: f"{STAFF}\n{body}", lambda body: f"{body} {STAFF}"])
+def test_what_staff_wrote_into_a_note_stays(written: House, place) -> None:
+    rewrite(written, place)
+    (edited,) = notes(written)
+    body = news(written, recordings=RECORDED.recordings)
+    assert body.startswith(edited)
+    assert "https://r.example.com/1" in body
+    assert written.crm.requests[-2:] == ["get_note", "update_note"]
+
+
+def test_what_staff_wrote_stays_with_all_later_news(written: House) -> None:
+    rewrite(written, lambda body: f"{body}\n{STAFF}")
+    news(written, recordings=RECORDED.recordings)
+    body = news(written, recordings=RECORDED.recordings, forwarded_from="+15550100007")
+    assert [body.count(part) for part in (STAFF, "https://r.example.com/1", "+15550100007", KEY)] == [1, 1, 1, 1]
+    rewrite(written, lambda body: f"{body}\nTuesday it is")
+    body = news(written, recordings=RECORDED.recordings, forwarded_from="+15550100007", duration_s=61)
+    assert STAFF in body
+    assert "Tuesday it is" in body
+    assert "1 min 1 s" in body
+
+
+def test_what_staff_wrote_in_the_crms_editor_stays(written: House) -> None:
+    rewrite(written, lambda body: f"{paragraphs(body)}<p>{STAFF}</p>")
+    body = news(written, recordings=RECORDED.recordings)
+    assert f"<p>{STAFF}</p>" in body
+    assert body.endswith("<p>Recording: https://r.example.com/1, 12 s</p>")
+    assert body.count("Inbound call") == 1
+
+
+@pytest.mark.parametrize("dress", [lambda body: body, paragraphs, lambda body: body.replace("\n", "<br />"), lambda body: f" {body}\n\n"])
+def test_a_note_as_we_wrote_it_is_replaced_in_whatever_dress_the_crm_shows_it(written: House, dress) -> None:
+    rewrite(written, dress)
+    body = news(written, duration_s=61)
+    assert body.count("Outcome: ") == 1, "the line that is no longer true is gone"
+    rewrite(written, dress)
+    assert news(written, duration_s=61, forwarded_from="+15550100007").count("Outcome: ") == 1
+
+
+def forget_words(house: House) -> None:
+    """The entry as version 1.0.0 wrote it."""
+
+    def older(entry, _now):
+        done = entry.steps["note_call"]
+        result = {name: value for name, value in done.result.items() if name != "words"}
+        return replace(entry, steps={**entry.steps, "note_call": replace(done, result=result)})
+
+    house.change(older)
+
+
+def test_a_note_of_the_version_before_is_replaced_where_no_line_is_lost_and_else_added_to(written: House) -> None:
+    forget_words(written)
+    rewrite(written, paragraphs)
+    assert news(written, recordings=RECORDED.recordings).startswith("Inbound call\n"), "replaced: it held our lines alone"
+    forget_words(written)
+    rewrite(written, lambda body: f"{body}\n{STAFF}")
+    body = news(written, recordings=RECORDED.recordings, forwarded_from="+15550100007")
+    assert STAFF in body
+    assert "+15550100007" in body
+
+
+def test_what_staff_wrote_stays_when_a_person_replays_from_the_note(written: House) -> None:
+    rewrite(written, lambda body: f"{body}\n{STAFF}")
+    order = [step.name for step in steps.STEPS]
+    written.change(lambda entry, now: by_hand.replay(entry, now, start_at=now, from_step="note_call", order=order))
+    body = news(written, recordings=RECORDED.recordings)
+    assert STAFF in body
+    assert "https://r.example.com/1" in body
+
+
+def test_a_note_that_cannot_be_read_is_left_alone_until_it_can(written: House) -> None:
+    rewrite(written, lambda body: f"{body}\n{STAFF}")
+    before = notes(written)
+    written.crm.refuse("get_note", Transient("the CRM is down", cause="crm.5xx"))
+    written.accept(RECORDED)
+    written.run()
+    assert (notes(written), written.entry().intents, written.entry().waiting_for) == (before, {}, "crm.5xx")
+    written.run_again()
+    assert written.entry().state is State.DONE
+    assert STAFF in notes(written)[0]
+
+
+def test_a_note_that_the_crm_does_not_show_yet_is_not_doubled(written: House) -> None:
+    written.crm.refuse("get_note", Gone("no such note", cause="crm.gone"))
+    assert "https://r.example.com/1" in news(written, recordings=RECORDED.recordings)
+
+
+def test_a_changed_note_that_is_gone_is_written_anew_and_is_ours_again(written: House) -> None:
+    rewrite(written, lambda body: f"{body}\n{STAFF}")
+    news(written, recordings=RECORDED.recordings)
+    written.crm.notes["c1"].clear()
+    news(written, recordings=RECORDED.recordings, forwarded_from="+15550100007")
+    body = news(written, recordings=RECORDED.recordings, forwarded_from="+15550100007", duration_s=61)
+    assert body.count("Outcome: ") == 1
+
+
+def test_a_note_that_is_too_long_for_the_crm_is_read_once(written: House) -> None:
+    written.crm.refuse("update_note", Permanent("too long", cause=Cause.UNPROCESSABLE))
+    news(written, transcripts=(Transcript("TR1", "word " * 600),))
+    assert written.crm.requests[-3:] == ["get_note", "update_note", "update_note"]
 
 
 # ---- A ledger that lost its memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from bridge.call import Caller, CallerKind, Input, Leg, Recording, Status, Transcript
 from handlers import note_text
-from handlers.note_text import CUT, KEY_LINE, carries, extend, inert, render
+from handlers.note_text import CUT, KEY_LINE, carries, extend, holds_all, inert, render, words_digest
 from tests.support.builders import make_call
 
 BEGAN = datetime(2026, 1, 15, 15, 4, 5, tzinfo=UTC)
@@ -175,5 +176,78 @@ def test_a_note_is_found_by_exactly_its_key(body: str, wanted: bool) -> None:
 def test_a_foreign_note_gets_the_lines_that_it_lacks() -> None:
     body = "<p>Inbound call</p><p>Said: a &amp; b</p>staff wrote this<br>Callbridge call twilio-CA1"
     rendered = "Inbound call\nSaid: a & b\nOutcome: busy\nCallbridge call twilio-CA1"
-    assert extend(body, rendered) == f"{body}\nOutcome: busy"
+    assert extend(body, rendered) == f"{body}<p>Outcome: busy</p>"
     assert extend(extend(body, rendered), rendered) == extend(body, rendered)
+
+
+def test_lines_are_added_in_the_notes_own_dress() -> None:
+    rendered = "Inbound call\nSaid: a & b"
+    assert extend("Inbound call\nring back", rendered) == "Inbound call\nring back\nSaid: a & b"
+    assert extend("Inbound call<BR />ring back", rendered) == "Inbound call<BR />ring back<p>Said: a &amp; b</p>"
+
+
+# ---- Telling our words from a person's
+
+
+SENT = "Inbound call\nSaid: a & b &lt; “c”\nRecording: https://r.example.com/1?a=1&b=2, 12 s\n\nCallbridge call twilio-CA1"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        SENT,
+        SENT.replace("\n", "\r\n") + "\n",
+        SENT.replace("\n", " "),
+        SENT.replace("\n", "<br />\n"),
+        "<p>" + html.escape(SENT).replace("\n", "</p>\n<p>") + "</p>",
+        "<div class='x'>" + SENT.replace("&", "&amp;").replace(" ", "&nbsp;").replace("\n", "</div><DIV>") + "</div>",
+        "<p>" + re.sub(r"(https://[^,]+)", r'<a href="\1" target="_blank">\1</a>', SENT).replace("\n", "<br>") + "</p>\u200b",
+        "<ul><li><span style='color:red'>" + SENT.replace("\n", "</span></li><li><span>") + "</span></li></ul>",
+    ],
+)
+def test_our_words_are_known_again_in_whatever_dress(shown: str) -> None:
+    assert words_digest(shown) == words_digest(SENT)
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        SENT + "\ncalled back, wants Tuesday",
+        "<p>" + SENT.replace("\n", "</p><p>") + "</p><p>called back</p>",
+        SENT.replace("a & b", "a and b"),
+        SENT.replace("12 s", "12 s!"),
+        SENT + "\n<called back>",
+        SENT + '<img src="sketch.png">',
+        SENT.replace("Inbound call\n", ""),
+        "",
+    ],
+)
+def test_a_changed_word_is_seen(edited: str) -> None:
+    assert words_digest(edited) != words_digest(SENT)
+
+
+@given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=200).filter(str.strip))
+def test_what_a_person_adds_is_never_taken_for_ours_nor_lost(text: str) -> None:
+    edited = f"{render(make_call(), zone=None, limit=None)}\n{html.escape(text)}"
+    assert words_digest(edited) != words_digest(render(make_call(), zone=None, limit=None))
+    assert extend(edited, render(make_call(duration_s=61), zone=None, limit=None)).startswith(edited)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("Inbound call\nCallbridge call twilio-CA1", True),
+        ("<p>Inbound call</p><p>Callbridge call twilio-CA1</p>", True),
+        ("", True),
+        ("Inbound call\nring back\nCallbridge call twilio-CA1", False),
+        ("Inbound call, ring back", False),
+    ],
+)
+def test_a_text_holds_a_note_only_where_no_line_of_it_would_be_lost(body: str, wanted: bool) -> None:
+    assert holds_all("Inbound call\nOutcome: busy\nCallbridge call twilio-CA1", body) is wanted
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("hostile", ["<", "<p ", "&amp;", "&", "<br", "</", "\n<a "])
+def test_a_hostile_text_costs_no_time(hostile: str) -> None:
+    assert len(words_digest(hostile * 100_000)) == 16

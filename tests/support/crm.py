@@ -98,6 +98,11 @@ class FakeCrm:
         self._existing(contact_id)
         return self._answer("list_notes", tuple(self.notes[contact_id]))
 
+    def get_note(self, contact_id: str, note_id: str) -> Note:
+        self._arrive("get_note")
+        place = self._place(contact_id, note_id)
+        return self._answer("get_note", self.notes[contact_id][place])
+
     def add_note(self, contact_id: str, body: str) -> Note:
         self._arrive("add_note")
         self._existing(contact_id)
@@ -107,12 +112,8 @@ class FakeCrm:
 
     def update_note(self, contact_id: str, note_id: str, body: str) -> None:
         self._arrive("update_note")
-        self._existing(contact_id)
-        notes = self.notes[contact_id]
-        place = next((place for place, note in enumerate(notes) if note.id == note_id), None)
-        if place is None:
-            raise Gone("no such note", cause="crm.gone")
-        notes[place] = Note(note_id, body)
+        place = self._place(contact_id, note_id)
+        self.notes[contact_id][place] = Note(note_id, body)
         self._answer("update_note", None)
 
     def _arrive(self, request: str) -> None:
@@ -131,6 +132,13 @@ class FakeCrm:
 
     def _known(self, phone: str) -> Contact | None:
         return next((contact for contact in self.contacts.values() if contact.phone == phone), None)
+
+    def _place(self, contact_id: str, note_id: str) -> int:
+        self._existing(contact_id)
+        place = next((place for place, note in enumerate(self.notes[contact_id]) if note.id == note_id), None)
+        if place is None:
+            raise Gone("no such note", cause="crm.gone")
+        return place
 
     def _existing(self, contact_id: str) -> Contact:
         if contact_id not in self.contacts:

@@ -108,7 +108,7 @@ def test_news_that_come_while_a_call_runs_are_brought_by_the_same_attempt(house:
     assert (entry.state, entry.version, len(entry.attempts)) == (State.DONE, 2, 1)
     (body,) = house.crm.bodies("c1")
     assert "https://r.example.com/1" in body
-    assert house.crm.requests[-2:] == ["add_note", "update_note"]
+    assert house.crm.requests[-3:] == ["add_note", "get_note", "update_note"]
 
 
 def test_a_call_that_never_stops_changing_is_handed_back_at_no_cost(house: House) -> None:

@@ -26,7 +26,9 @@ def test_note_can_be_read_changed_and_deleted(api, ghl):
     contact_id = api.created()
     path = f"/contacts/{contact_id}/notes/{api.note(contact_id).json()['note']['id']}"
     assert api.ask("PUT", path, {"body": "longer", "pinned": True}).json()["note"]["body"] == "longer"
-    assert api.ask("GET", path).json()["note"]["pinned"] is True
+    read = api.ask("GET", path).json()["note"]
+    assert (read["body"], read["pinned"]) == ("longer", True)
+    assert api.ask("GET", path.rpartition("/")[0]).json()["notes"] == [read]
     assert api.ask("DELETE", path).json()["succeded"] is True
     assert api.ask("GET", path).status_code == 400
     assert [note.deleted for note in ghl.truth.notes(contact_id)] == [True]

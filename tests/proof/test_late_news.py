@@ -1,0 +1,61 @@
+"""Every crash point of an update that comes late: at rest there is one note, with the news in it and with all that staff wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from bridge.call import Call, Caller, CallerKind, Recording, Status
+from bridge.ledger.entry import State
+from bridge.sandbox.ghl.faults import Fault
+from bridge.sandbox.ghl.world import World
+from bridge.sandbox.proof.points import Points, Side
+from bridge.sandbox.proof.rig import Rig, event
+from handlers import steps
+
+CALL = Call(
+    provider="twilio", account="", root_id="CA0", caller=Caller("+12025550143", CallerKind.PSTN, "+12025550143"), status=Status.COMPLETED
+)
+NEWS = replace(CALL, duration_s=61, recordings=(Recording("RE1", "https://example.com/RE1", 3),))
+NOTE = "/contacts/{contact_id}/notes/{note_id}"
+STAFF = "called back, wants Tuesday"
+
+
+@contextmanager
+def late_news(redis_url: str, points: Points, *, edit: str, lost: str, reported: bool) -> Iterator[Rig]:
+    """A call whose note was written, and then changed by `edit`; the news comes and everything comes to rest."""
+    rig = Rig(redis_url, steps.planner, steps.STEPS, World(burst=10**6, daily=10**9))
+    rig.deliver(event(CALL, "status"))
+    rig.rest()
+    [note] = rig.engine.truth.notes()
+    rig.engine.book.keep_note(replace(note, body=note.body + edit))
+    if lost:
+        rig.engine.faults.add(Fault.model_validate({"kind": "answer_lost", "method": lost, "path": NOTE, "times": 1}))
+    rig.points = points
+    points.act = points.crash
+    rig.restart()
+    rig.deliver(event(NEWS, "recording"))
+    rig.run_jobs(horse_reported=reported)
+    rig.rest(horse_reported=reported)
+    yield rig
+    rig.close()
+
+
+@pytest.mark.parametrize("lost", ["", "GET", "PUT"])
+@pytest.mark.parametrize("edit", ["", f"\n{STAFF}"], ids=["as written", "changed by staff"])
+@pytest.mark.parametrize("reported", [True, False], ids=["horse", "dyno"])
+def test_a_crash_at_any_effect_of_an_update_costs_no_word_and_makes_no_second_note(redis_url, edit, lost, reported) -> None:
+    with late_news(redis_url, Points(), edit=edit, lost=lost, reported=reported) as calm:
+        names = calm.points.names
+    assert any(name.endswith("PUT /contacts/…/notes/…") for name in names), names
+    for number in range(1, len(names) + 1):
+        with late_news(redis_url, Points(number, Side.BEFORE), edit=edit, lost=lost, reported=reported) as rig:
+            [note], [entry] = [note for note in rig.engine.truth.notes() if not note.deleted], rig.entries()
+        where = f"before effect {number} ({names[number - 1]})"
+        assert entry.state is State.DONE, where
+        assert edit in note.body, where
+        assert note.body.count("Recording: https://example.com/RE1") == 1, where
+        assert note.body.count("Outcome: ") == (2 if edit else 1), where
