@@ -1,8 +1,9 @@
 """The storm guard: of one cause, few alerts pass and all are counted. Shared in Redis, since each job fails in a process of its own.
 
 At ordinary rates nothing is withheld, and one terminal failure is one event. Of one cause five may leave in a row, two a minute at most,
-and after them one an hour. So neither five thousand failures at once nor a plan that stays exhausted for a day uses up a quota which the
-next, unrelated failure needs (https://docs.sentry.io/product/accounts/quotas/).
+and after them one an hour, until the cause has rested for a quarter of an hour: what begins then is news. So neither five thousand
+failures at once nor a plan that stays exhausted for a day uses up a quota which the next, unrelated failure needs
+(https://docs.sentry.io/product/accounts/quotas/).
 What was withheld is told with the next event of the cause that passes, and each failure stands in the console in any case.
 
 A guard that cannot reach Redis lets everything pass: an alert too many is better than one too few.
@@ -22,20 +23,25 @@ from bridge.ledger import keys
 PER_MINUTE = 2
 IN_A_ROW = 5
 REFILL_S = 3600
+RESTED_S = 900  # as long as the messages about a promise leave between two of one cause (bridge/watch/standing.py)
 
 # Two limits. A sliding minute; and a bucket of IN_A_ROW that fills up by one every REFILL_S, kept as the instant at which it is full again
-# (the generic cell rate algorithm, ITU-T I.371).
-# KEYS[1] when alerts of this cause were let through, newest first   KEYS[2] when its bucket is full again
+# (the generic cell rate algorithm, ITU-T I.371). The second does not hold back what comes after a rest.
+# KEYS[1] when alerts of this cause were let through, newest first   KEYS[2] hash: full_at, when its bucket is full again; seen_at, its last
 # KEYS[3] how many were not let through since   KEYS[4] the counters
-# ARGV[1] how many in a minute   ARGV[2] how many in a row   ARGV[3] seconds for one more
+# ARGV[1] how many in a minute   ARGV[2] how many in a row   ARGV[3] seconds for one more   ARGV[4] seconds of rest
 # Returns {1 where it passes, how many were withheld before it}. By Redis's clock.
 _ADMIT = """
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1000000
-local in_a_row, refill = tonumber(ARGV[2]), tonumber(ARGV[3])
+local in_a_row, refill, rest = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local nth = tonumber(redis.call('LINDEX', KEYS[1], ARGV[1] - 1) or '-inf')
-local full_at = math.max(now, tonumber(redis.call('GET', KEYS[2]) or 0))
-if now - nth < 60 or full_at - now > (in_a_row - 1) * refill then
+local bucket = redis.call('HMGET', KEYS[2], 'full_at', 'seen_at')
+local full_at = math.max(now, tonumber(bucket[1] or 0))
+local rested = now - tonumber(bucket[2] or 0) >= rest
+redis.call('HSET', KEYS[2], 'seen_at', string.format('%.6f', now))
+redis.call('EXPIRE', KEYS[2], math.ceil(math.max(full_at - now, rest)))
+if now - nth < 60 or (full_at - now > (in_a_row - 1) * refill and not rested) then
   redis.call('INCR', KEYS[3])
   redis.call('EXPIRE', KEYS[3], 2 * refill)
   redis.call('HINCRBY', KEYS[4], 'alerts_withheld', 1)
@@ -44,7 +50,9 @@ end
 redis.call('LPUSH', KEYS[1], string.format('%.6f', now))
 redis.call('LTRIM', KEYS[1], 0, ARGV[1] - 1)
 redis.call('EXPIRE', KEYS[1], 60)
-redis.call('SET', KEYS[2], string.format('%.6f', full_at + refill), 'EX', math.ceil(full_at + refill - now))
+full_at = math.min(full_at + refill, now + in_a_row * refill)
+redis.call('HSET', KEYS[2], 'full_at', string.format('%.6f', full_at))
+redis.call('EXPIRE', KEYS[2], math.ceil(full_at - now))
 local withheld = redis.call('GET', KEYS[3])
 redis.call('DEL', KEYS[3])
 return {1, tonumber(withheld or 0)}
@@ -76,8 +84,8 @@ class StormGuard:
         name = keys.storm(fingerprint)
         try:
             self._connection = self._connection or self._connect(self._redis_url)
-            told = (name, f"{name}:full_at", f"{name}:withheld", keys.COUNT)
-            answer = self._connection.eval(_ADMIT, len(told), *told, str(PER_MINUTE), str(IN_A_ROW), str(REFILL_S))
+            told = (name, f"{name}:bucket", f"{name}:withheld", keys.COUNT)
+            answer = self._connection.eval(_ADMIT, len(told), *told, str(PER_MINUTE), str(IN_A_ROW), str(REFILL_S), str(RESTED_S))
         except redis.RedisError:
             return PASSES
         passes, withheld = cast("list[int]", answer)

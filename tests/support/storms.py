@@ -14,5 +14,6 @@ def make_older(connection: redis.Redis, fingerprint: str, seconds: float) -> Non
     connection.delete(name)
     if times:
         connection.rpush(name, *times)
-    if full_at := connection.get(f"{name}:full_at"):
-        connection.set(f"{name}:full_at", float(full_at) - seconds)
+    bucket = {field: float(at) - seconds for field, at in connection.hgetall(f"{name}:bucket").items()}
+    if bucket:
+        connection.hset(f"{name}:bucket", mapping=bucket)

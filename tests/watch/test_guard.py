@@ -9,7 +9,7 @@ import redis
 
 from bridge.ledger import keys
 from bridge.watch import alerts
-from bridge.watch.guard import IN_A_ROW, PASSES, REFILL_S, StormGuard, Verdict
+from bridge.watch.guard import IN_A_ROW, PASSES, REFILL_S, RESTED_S, StormGuard, Verdict
 from tests.support.broken import unreachable
 from tests.support.storms import make_older
 
@@ -63,6 +63,15 @@ def test_a_cause_that_was_quiet_may_tell_five_in_a_row_again(guard: StormGuard, 
     assert storm(guard, connection, 10)[:4] == [2, 2, 1, 0]
 
 
+def test_an_outage_that_comes_back_is_told_at_once(guard: StormGuard, connection: redis.Redis) -> None:
+    """Whoever hears of failures from Sentry alone would otherwise learn of the second outage of an evening an hour late."""
+    storm(guard, connection, 30)
+    make_older(connection, "a", RESTED_S - 60)
+    assert storm(guard, connection, 10) == [1] + [0] * 9
+    make_older(connection, "a", RESTED_S - 120)
+    assert storm(guard, connection, 10) == [0] * 10, "it has not rested"
+
+
 def test_what_happens_once_an_hour_is_never_withheld(guard: StormGuard, connection: redis.Redis) -> None:
     for _ in range(50):
         assert guard.admit("a") == PASSES
@@ -74,7 +83,7 @@ def test_what_the_guard_remembers_goes_by_itself(guard: StormGuard, connection: 
         guard.admit("a")
     name = keys.storm("a")
     assert 0 < connection.ttl(name) <= 60
-    assert REFILL_S < connection.ttl(f"{name}:full_at") <= 2 * REFILL_S
+    assert REFILL_S < connection.ttl(f"{name}:bucket") <= 2 * REFILL_S
     assert 0 < connection.ttl(f"{name}:withheld") <= 2 * REFILL_S
 
 
