@@ -65,10 +65,10 @@ def _sweep(parts: Parts) -> None:
     def stop(_signal: int, _frame: FrameType | None) -> None:
         stopping.set()
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
     ours = _fresh(parts)
-    await_redis(ours.connection)
+    await_redis(ours.connection)  # nothing is under way yet, so a signal may end this process as it stands
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     sweeper = ours.sweeper
     trim = partial(ours.store.trim, ignored_s=ours.settings.ignored_days * DAY_S)
     sweeper.chores = (partial(refresh_location, ours.crm), trim)

@@ -21,6 +21,7 @@ from bridge.watch.masking import mask
 BURST_WAIT_S = 10.0  # the vendor's burst window, for a 429 that tells no time of its own
 DAILY_WAIT_S = 900.0  # nobody tells when the vendor's day ends: ask once a quarter of an hour
 LONGEST_WAIT_S = 86_400.0
+LONGEST_BURST_WAIT_S = 3_600.0  # a burst is over in ten seconds: an answer that asks for days more is odd, and the call is tried again
 SAID_MAX_CHARS = 200
 _READ_CHARS = 4000
 
@@ -129,9 +130,9 @@ def rate_limit_wait_s(headers: Mapping[str, str]) -> float:
     if is_daily_limit(headers):
         return max(DAILY_WAIT_S, asked or 0.0)
     if asked:  # a 0 would make every process ask again at once
-        return asked
+        return min(asked, LONGEST_BURST_WAIT_S)
     interval_ms = whole_number(headers, "x-ratelimit-interval-milliseconds")
-    return min(interval_ms / 1000, LONGEST_WAIT_S) if interval_ms else BURST_WAIT_S
+    return min(interval_ms / 1000, LONGEST_BURST_WAIT_S) if interval_ms else BURST_WAIT_S
 
 
 def is_daily_limit(headers: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ from bridge.crm.outcomes import DAILY_WAIT_S, rate_limit_wait_s, whole_number
 from bridge.errors import NotYet, Transient
 
 LONGEST_SLEEP_S = 2.0  # longer, and the job hands its worker back
+LONGEST_PAUSE_S = DAILY_WAIT_S  # one odd answer must not stop the whole location for longer: then somebody asks again
 LIVE_SHARE = 0.3  # of the burst, kept for calls that ring now while backfill or replay runs
 
 # KEYS[1] sent, [2] pause, [3] left, [4] prefix of the day's counter (the day is known only here, by Redis's clock)
@@ -154,7 +155,7 @@ class Pacing:
         """
         burst = whole_number(headers, "x-ratelimit-remaining")
         today = whole_number(headers, "x-ratelimit-daily-remaining")
-        pause_ms = math.ceil(rate_limit_wait_s(headers) * 1000) if status == 429 else 0
+        pause_ms = math.ceil(min(rate_limit_wait_s(headers), LONGEST_PAUSE_S) * 1000) if status == 429 else 0
         if burst is None and today is None and not pause_ms:
             return
         told = ["" if count is None else count for count in (burst, today)]

@@ -16,7 +16,7 @@
 | `cb:took:<process>:<what>` | hash | histogram, seconds from owed to there: upper bound → how many, `sum` | for ever |
 | `cb:alert:<process>:<cause>` | string | an alert, JSON: since when, who was told what (bridge/watch/standing.py) | ALERT_LIFE_S |
 | `cb:storm:<digest>` | list | when alerts of one cause were let through, newest first (bridge/watch/guard.py) | a minute, renewed |
-| `cb:storm:<digest>:bucket` | hash | when five of them may leave in a row again, and when one was last seen | then, a quarter of an hour after the last at the earliest |
+| `cb:storm:<digest>:bucket` | hash | when five may leave in a row again, and when one was last seen | five hours, less with fewer |
 | `cb:storm:<digest>:withheld` | string | how many were only counted since | two hours, renewed |
 | `cb:hours:<day>` | hash | `<hour>.<what>` → how many were accepted, failed, became leads, and how fast; since the epoch | HOURS_LIFE_S |
 | `cb:replays` | string | when the next replay may start, so that a thousand of them leave room for live calls | until then |

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import redis
@@ -42,6 +43,23 @@ def test_a_call_is_run_and_the_command_ends_cleanly(connection: redis.Redis, red
             process.wait()
         assert len(ghl.truth.contacts()) == 1
     assert not connection.exists(keys.SWEEPER), "the next sweeper need not wait for the lease to run out"
+
+
+def test_a_stop_does_not_wait_for_a_redis_that_is_away(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    settings = ENVIRONMENT | {"REDIS_URL": f"unix://{tmp_path}/none.sock", "WORKERS": "1", "SPOOL_PATH": str(tmp_path / "spool")}
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "flask", "--app", "app", "worker"]
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | settings, stdout=out, stderr=out)
+        try:
+            await_true(lambda: log.read_text().count("waiting for it") == 2, "worker and sweeper wait for Redis", within_s=30)
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.wait()
+    assert time.monotonic() - began < 3
 
 
 def test_a_process_of_its_own_shares_nothing_with_its_parent(redis_url: str) -> None:

@@ -63,6 +63,7 @@ def test_lost_or_unreadable_answer_leaves_creates_open_and_lets_the_rest_come_ag
         (said(429, "Too Many Requests"), Cause.RATE_LIMIT, 10),
         (answer(429, {}, headers={"retry-after": "7", "x-ratelimit-interval-milliseconds": "10000"}), Cause.RATE_LIMIT, 7),
         (answer(429, {}, headers={"retry-after": "0", "x-ratelimit-interval-milliseconds": "4000"}), Cause.RATE_LIMIT, 4),
+        (answer(429, {}, headers={"retry-after": "999999999999"}), Cause.RATE_LIMIT, 3600),
         (answer(429, {}, headers={"x-ratelimit-daily-remaining": "0"}), Cause.DAILY_LIMIT, 900),
         (answer(429, {}, headers={"x-ratelimit-daily-remaining": "0", "retry-after": "4000"}), Cause.DAILY_LIMIT, 4000),
         (answer(429, {}, headers={"x-ratelimit-daily-remaining": "150"}), Cause.RATE_LIMIT, 10),

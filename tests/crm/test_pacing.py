@@ -153,6 +153,11 @@ def test_429_stops_every_process_until_its_time(connection, redis_url):
         assert 29 < other.remaining("loc1").paused_s <= 30
 
 
+def test_an_odd_pause_is_believed_for_a_quarter_of_an_hour(connection):
+    Pacing(connection).learn("loc1", 429, {"retry-after": "999999999999"})
+    assert 890 < Pacing(connection).take("loc1") <= 900
+
+
 def test_shorter_pause_does_not_cut_a_longer_one(connection):
     pacing = Pacing(connection)
     pacing.learn("loc1", 429, {"retry-after": "30"})
