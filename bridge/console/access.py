@@ -6,13 +6,15 @@ set them, has had no release since 2023 and reaches over the whole app, webhooks
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import redis
-from flask import Blueprint, Flask, Request, Response, current_app, redirect, request, session, url_for
+from flask import Blueprint, Flask, Request, Response, current_app, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import Limiter
 from flask_login import LoginManager, current_user, login_user, logout_user  # type: ignore[import-untyped]  # - ships no types
@@ -23,6 +25,8 @@ from bridge.console.users import Account, Role, Users
 from bridge.ledger import keys
 
 SESSION_S = 12 * 3600  # a working day; not prolonged by use, so that a forgotten tablet logs itself out
+FORM_LIMIT = 64 * 1024  # bytes; the largest form has a reason of 500 characters
+LOGGED_OUT = "cb:logout:"  # and a session's id: there for as long as its cookie could still be shown, by whoever has a copy
 FAILED_LOGINS = "10 per 15 minutes; 30 per hour"
 
 CSP = (
@@ -70,8 +74,10 @@ class Access:
         self.users = users
         self._is_https = is_https
         self._csrf = CSRFProtect()
+        self._connection: redis.Redis | None = None
 
     def install(self, app: Flask, routes: Blueprint, connection: redis.Redis) -> None:
+        self._connection = connection
         app.config.update(
             SESSION_COOKIE_NAME="__Host-callbridge" if self._is_https else "callbridge",
             SESSION_COOKIE_SECURE=self._is_https,
@@ -85,9 +91,11 @@ class Access:
         )
         self._csrf.init_app(app)
         self._logins(app)
+        self._prefix = routes.url_prefix or ""
+        app.before_request(self._limit_the_form)  # before the limiter, which reads the form
         self.limiter = _limiter(app, connection)
         routes.before_request(self._only_whom_the_guard_lets_in)
-        routes.after_request(self._with_headers)
+        app.after_request(self._with_headers)  # of the app, since what no route answers belongs to no blueprint
 
     def _logins(self, app: Flask) -> None:
         manager = LoginManager()
@@ -98,7 +106,14 @@ class Access:
 
     def _of_session(self, session_id: str) -> Account | None:
         is_over = time.time() - float(session.get("began_at", 0)) > SESSION_S
-        return None if is_over else self.users.of_session(session_id)
+        return None if is_over or self._is_logged_out(session.get("id", "")) else self.users.of_session(session_id)
+
+    def _is_logged_out(self, session_id: str) -> bool:
+        """Without Redis it is believed: no page shows anything then."""
+        try:
+            return self._connection is not None and bool(self._connection.exists(LOGGED_OUT + session_id))
+        except redis.RedisError:
+            return False
 
     def _of_proxy(self, asked: Request) -> Account | None:
         return self.users.with_header(lambda name: asked.headers.get(name, ""))
@@ -113,12 +128,22 @@ class Access:
         session.clear()  # nothing of what was there before the login survives it
         session.permanent = True
         session["began_at"] = time.time()
+        session["id"] = secrets.token_hex(16)
         login_user(account)
 
-    @staticmethod
-    def log_out() -> None:
+    def log_out(self) -> None:
+        """End the session wherever its cookie is. Raises redis.RedisError."""
+        if self._connection is not None and "id" in session:
+            self._connection.set(LOGGED_OUT + session["id"], "1", ex=SESSION_S)
         logout_user()
         session.clear()
+
+    def _is_ours(self) -> bool:
+        return request.path == self._prefix or request.path.startswith(f"{self._prefix}/")
+
+    def _limit_the_form(self) -> None:
+        if self._is_ours():
+            request.max_content_length = FORM_LIMIT
 
     def _only_whom_the_guard_lets_in(self) -> ResponseReturnValue | None:
         stated = guard_of(current_app.view_functions.get(request.endpoint or ""))
@@ -133,6 +158,8 @@ class Access:
         return None
 
     def _with_headers(self, response: Response) -> Response:
+        if not self._is_ours():
+            return response
         response.headers.extend({name: value for name, value in HEADERS.items() if name not in response.headers})
         if self._is_https:
             response.headers["Strict-Transport-Security"] = "max-age=31536000"
@@ -142,15 +169,20 @@ class Access:
 
 def _please_log_in() -> ResponseReturnValue:
     """The login page, and back to where somebody wanted to go. A part of a page that is fetched by script gets the bare status."""
-    if request.headers.get("X-Live") or request.method != "GET":
+    if request.headers.get("X-Live"):
         return Response("Log in again.\n", 401, content_type="text/plain; charset=utf-8")
-    return redirect(url_for("console.login", next=request.full_path.rstrip("?")))
+    if request.method in ("GET", "HEAD"):
+        return redirect(url_for("console.login", next=request.full_path.rstrip("?")))
+    came_from = urlsplit(request.headers.get("Referer", ""))
+    back = url_for("console.login", next=safe_next(f"{came_from.path}?{came_from.query}".rstrip("?")))
+    title, say_what = ERRORS[401]
+    return render_template("console/error.html", code=401, title=title, say_what=say_what, link=back, link_text="Log in again"), 401
 
 
 def safe_next(wanted: str | None) -> str:
     """A page of the console, and nothing else: where a login leads is not the sender's of a link to say."""
     home = url_for("console.today")
-    if not wanted or not wanted.startswith(home) or "\\" in wanted or any(ord(char) < 32 for char in wanted):
+    if not wanted or not wanted.startswith(home) or "\\" in wanted or ".." in wanted or any(ord(char) < 32 for char in wanted):
         return home
     return wanted if wanted[len(home) : len(home) + 1] in ("", "/", "?") else home
 
@@ -186,9 +218,10 @@ ERRORS = {
         "This page is out of date",
         "It was made for an earlier login. Go back, load it again and repeat what you did; nothing was changed.",
     ),
+    401: ("You were logged out", "Your session is over, so nothing was done. Log in again, and repeat what you did."),
     403: ("Not with your role", "Your role may look, and not do this. Ask somebody who is operator or owner."),
     404: ("Nothing here", "The call has been forgotten, or its key is mistyped. Search for it by contact or by the last four digits."),
-    405: ("Nothing here", "This address is for a button, not for a link."),
+    413: ("Too much was sent", "No form of the console is that large; nothing was changed."),
     429: ("Too many failed logins", "Wait a quarter of an hour, then try again. A forgotten password is set anew in CONSOLE_USERS."),
     500: ("This did not work", "The fault is in the console; nothing of a call was changed. The log of the web process says more."),
 }

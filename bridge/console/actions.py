@@ -7,7 +7,7 @@ call that has been finished meanwhile. Replays start one by one at the pace that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bridge.clock import Clock
 from bridge.crm.base import Crm
@@ -17,14 +17,16 @@ from bridge.intake.replay import InCrm, Preview
 from bridge.ledger import by_hand, keys, turns
 from bridge.ledger.claims import Claims
 from bridge.ledger.entry import Entry, State
-from bridge.ledger.find import Wanted
+from bridge.ledger.find import Place, Wanted
 from bridge.ledger.store import Change, Moment, Store
 from bridge.ledger.trail import Line, line
-from bridge.watch.masking import mask
+from bridge.watch.masking import mask as masked
+from bridge.watch.masking import mask_value
 from bridge.work.attempt import Planner
 
-BULK = 1000  # calls in one action; what is left is told, and the action can be repeated
+BULK = 5000  # calls that one page looks at; the next page goes on behind them
 REASON_CHARS = 500
+OWNER_CHARS = 80
 REQUESTS_A_CALL = 3  # to the CRM, for a new caller (docs/guarantees.md)
 
 Move = Callable[[Entry, float], tuple[Entry, Line]]
@@ -34,15 +36,37 @@ class Declined(BridgeError):
     """An action was not carried out. The message says why, and what to do instead."""
 
 
+class MovedOn(Declined):
+    """Somebody, or the bridge itself, has changed the call since the page was made."""
+
+    def __init__(self) -> None:
+        super().__init__("The call has moved on since this page was made, so nothing was done. Look at it again.")
+
+
+def mark(entry: Entry) -> str:
+    """What a page has seen of a call: where it stands, what is known of it, and whose it is. On another mark an action is declined."""
+    return f"{by_hand.mark(entry)}.{keys.digest(entry.owner)[:8]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A replay of many calls, before it is one."""
+    """An action on many calls, before it is one."""
 
     previews: tuple[Preview, ...]
-    is_cut: bool  # there are more than BULK
+    after: Place | None  # where the calls begin that this page does not take in; None: it takes in all
     failure: str | None  # why the CRM could not be asked
     left_today: int  # requests to the CRM
     start_every_s: float
+
+    @property
+    def is_cut(self) -> bool:
+        return self.after is not None
+
+    @property
+    def is_of_one_caller(self) -> bool:
+        """One contact can be theirs. Somebody who sent no number is nobody else."""
+        callers = {one.entry.facts.caller.e164 if one.entry.facts.caller else None for one in self.previews}
+        return len(callers) == 1 and (None not in callers or len(self.previews) == 1)
 
     @property
     def clean(self) -> tuple[Preview, ...]:
@@ -83,18 +107,27 @@ class Desk:
         crm = replay.look(self.make_crm(), entry) if asked else None
         return self._judge(entry, self._later([entry]).get(call_key), crm, from_step)
 
-    def survey(self, wanted: Wanted, from_step: str | None = None) -> Survey:
-        """What a replay of all these calls would do. The CRM is asked about the first alone: whether it answers is the same for all.
+    def survey(self, wanted: Wanted, from_step: str | None = None, *, after: Place | None = None, ask: bool = True) -> Survey:
+        """What a replay of these calls would do, BULK of them at most, from the place `after` on.
 
+        The CRM is asked about the first alone, since whether it answers is the same for all, and with `ask` False not at all.
         Raises Declined for a step that does not exist.
         """
         self._know(from_step)
-        page = self.store.find.page(wanted, after=None, limit=BULK)
-        later = self._later(page.entries)
-        first = replay.look(self.make_crm(), page.entries[0]) if page.entries else InCrm()
-        crm = first if first.failure else None
-        previews = tuple(self._judge(entry, later.get(entry.call_key), crm, from_step) for entry in page.entries)
-        return Survey(previews, page.after is not None, first.failure, self.left_today(), self.replay_every_s)
+        page = self.store.find.page(wanted, after=after, limit=BULK)
+        failure = self.failure(page.entries[0]) if page.entries and ask else None
+        more = page.after and self.store.find.page(wanted, after=page.after, limit=1)  # a page that is full need not be followed by one
+        behind = page.after if more and (more.entries or more.after) else None
+        return Survey(self.judge(page.entries, failure, from_step), behind, failure, self.left_today(), self.replay_every_s)
+
+    def failure(self, entry: Entry) -> str | None:
+        """Why GoHighLevel cannot be asked about this call, or None where it answers."""
+        return replay.look(self.make_crm(), entry).failure
+
+    def judge(self, entries: Sequence[Entry], failure: str | None, from_step: str | None = None) -> tuple[Preview, ...]:
+        """A replay of each, as the ledger shows it. `failure`: why the CRM could not be asked."""
+        crm, later = InCrm(failure=failure) if failure else None, self._later(entries)
+        return tuple(self._judge(entry, later.get(entry.call_key), crm, from_step) for entry in entries)
 
     def _know(self, step: str | None) -> None:
         if step is not None and step not in self.steps:
@@ -105,7 +138,8 @@ class Desk:
         is_idle = entry.state in (State.NEEDS_ATTENTION, State.DONE)
         fresh = by_hand.replay(entry, now, start_at=now, from_step=from_step, order=self.steps) if is_idle else entry
         plan = self.plan(fresh, now)
-        return replay.judge(entry, fresh, plan, now, crm=crm, later=later, from_step=from_step, order=self.steps, fresh_s=self.fresh_s)
+        told = replay.judge(entry, fresh, plan, now, crm=crm, later=later, from_step=from_step, order=self.steps, fresh_s=self.fresh_s)
+        return replace(told, seen=mark(entry))
 
     def _later(self, entries: Iterable[Entry]) -> dict[str, Entry]:
         """Call key → the newest call of the same caller, where it came later and has its lead."""
@@ -122,117 +156,93 @@ class Desk:
             if other != call_key and other in known and known[other].state is State.DONE and known[other].contact_id
         }
 
-    # ---- Acting on one call
+    # ---- Acting. `seen` is the mark of the page that asked, None: whatever it is now; `bulk` names the work of which this is one call
 
     def replay(self, call_key: str, *, by: str, reason: str, seen: str | None, from_step: str | None = None) -> Entry:
-        """Put a call back. `seen` is the mark of the page that asked; None: whatever it is now. Raises Declined."""
+        """Put a call back. Raises Declined."""
         preview = self.preview(call_key, from_step)
         if preview is None:
             raise Declined("There is no such call.")
         if seen is not None and preview.seen != seen:
-            raise Declined(_MOVED_ON)
-        return self._replay(preview, by=by, reason=reason)
+            raise MovedOn
+        return self.replay_as(preview, by=by, reason=reason)
 
-    def _replay(self, preview: Preview, *, by: str, reason: str) -> Entry:
+    def replay_as(self, preview: Preview, *, by: str, reason: str, bulk: str | None = None) -> Entry:
+        """Put a call back that was judged just now. Raises Declined."""
         if not preview.is_possible:
             raise Declined(next(check.say for check in preview.checks if check.level is replay.Level.STOP))
-        why = _cleaned(reason, needed=preview.needs_reason)
+        why = cleaned(reason, needed=preview.needs_reason)
         start_at, step = self._turn(), preview.from_step
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
             back = by_hand.replay(entry, now, start_at=max(start_at, now), from_step=step, order=self.steps)
-            return back, line(now, "replayed", by=by, reason=why or None, step=step)
+            return back, line(now, "replayed", by=by, reason=why or None, step=step, bulk=bulk)
 
         return self._change(preview.entry.call_key, preview.seen, move)
 
+    def replay_all(self, survey: Survey, *, by: str, reason: str) -> tuple[int, int]:
+        """Put back all that is clean and, where a reason is given, what is doubtful too. Returns how many were, and how many were not."""
+        done = 0
+        for preview in survey.clean + (survey.doubtful if reason.strip() else ()):
+            try:
+                self.replay_as(preview, by=by, reason=reason)
+            except Declined:
+                continue  # it has moved on by itself meanwhile
+            done += 1
+        return done, len(survey.previews) - done
+
     def adopt(self, call_key: str, contact_id: str, *, by: str, reason: str, seen: str) -> Entry:
         """This contact is the call's; the steps behind that are done on it. Raises Declined where the CRM does not know the contact."""
-        entry, contact_id = self._get(call_key, seen), contact_id.strip()
+        entry = self._get(call_key, seen)
         if entry.state not in (State.NEEDS_ATTENTION, State.DONE):
             raise Declined("It is under way: wait for its end, then say which contact is right.")
-        self._check(contact_id)
-        return self._adopt(entry, contact_id, by=by, reason=reason)
+        return self.adopt_known(entry, self.known_contact(contact_id), by=by, reason=reason)
 
-    def _check(self, contact_id: str) -> None:
-        """Raises Declined where the CRM does not know the contact, or does not answer."""
+    def known_contact(self, contact_id: str) -> str:
+        """The id without blanks. Raises Declined where the CRM does not know the contact, or does not answer."""
         try:
-            self.make_crm().list_notes(contact_id)
+            self.make_crm().list_notes(contact_id.strip())
         except Gone:
             raise Declined("GoHighLevel knows no contact with this id in this location: copy it from the contact's address.") from None
         except StepFailed as error:
-            raise Declined(f"GoHighLevel could not be asked: {mask(str(error))} {error.hint}".strip()) from None
+            raise Declined(f"GoHighLevel could not be asked: {masked(str(error))} {error.hint}".strip()) from None
+        return contact_id.strip()
 
-    def _adopt(self, entry: Entry, contact_id: str, *, by: str, reason: str) -> Entry:
+    def adopt_known(self, entry: Entry, contact_id: str, *, by: str, reason: str, bulk: str | None = None) -> Entry:
+        """As `adopt`, for a contact that the CRM is known to have. Raises Declined."""
         try:
             self._claim(entry, contact_id)
         except NotYet as busy:
             raise Declined(f"Not now: {busy}. Try again in a minute.") from None
-        start_at = self._turn()
+        start_at, why = self._turn(), cleaned(reason) or None
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
             adopted = by_hand.adopt(entry, now, contact_id, start_at=max(start_at, now))
-            return adopted, line(now, "adopted", by=by, reason=_cleaned(reason, needed=False) or None, contact_id=contact_id)
+            return adopted, line(now, "adopted", by=by, reason=why, contact_id=contact_id, bulk=bulk)
 
-        return self._change(entry.call_key, by_hand.mark(entry), move)
+        return self._change(entry.call_key, mark(entry), move)
 
-    def close(self, call_key: str, *, by: str, reason: str, seen: str | None) -> Entry:
+    def close(self, call_key: str, *, by: str, reason: str, seen: str | None, bulk: str | None = None) -> Entry:
         """Done, by hand, for a reason. Raises Declined."""
-        why = _cleaned(reason, needed=True)
+        why = cleaned(reason, needed=True)
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
-            return by_hand.close(entry, reason=why, by=by), line(now, "closed", by=by, reason=why)
+            return by_hand.close(entry, reason=why, by=by), line(now, "closed", by=by, reason=why, bulk=bulk)
 
         return self._change(call_key, seen, move)
 
-    def assign(self, call_key: str, owner: str, *, by: str, reason: str = "") -> Entry:
+    def assign(self, call_key: str, owner: str, *, by: str, seen: str | None, reason: str = "", bulk: str | None = None) -> Entry:
         """Somebody else answers for it. Raises Declined."""
-        name = owner.strip()[:80]
-        if not name:
-            raise Declined("Name the person who answers for it from now on.")
+        name, why = named(owner), cleaned(reason) or None
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
-            return by_hand.assign(entry, now, name), line(now, "assigned", by=by, to=name, reason=_cleaned(reason, needed=False) or None)
+            return by_hand.assign(entry, now, name), line(now, "assigned", by=by, to=name, reason=why, bulk=bulk)
 
-        return self._change(call_key, None, move)
+        return self._change(call_key, seen, move)
 
     def reveal(self, call_key: str, *, by: str) -> Entry:
         """Somebody is about to see the caller's number and the raw events: written down before they do. Raises Declined."""
         return self._change(call_key, None, lambda entry, now: (entry, line(now, "revealed", by=by)))
-
-    # ---- Acting on many
-
-    def replay_all(self, survey: Survey, *, by: str, reason: str) -> tuple[int, int]:
-        """Put back all that is clean and, where a reason is given, what is doubtful too. Returns how many were, and how many were not."""
-        chosen = survey.clean + (survey.doubtful if reason.strip() else ())
-        return self._each(chosen, lambda preview: self._replay(preview, by=by, reason=reason), of=len(survey.previews))
-
-    def adopt_all(self, entries: Sequence[Entry], contact_id: str, *, by: str, reason: str) -> tuple[int, int]:
-        """One contact for the calls of one caller. Raises Declined for calls of several: they would end as one person."""
-        callers = {entry.facts.caller.e164 if entry.facts.caller else None for entry in entries}
-        if len(callers) != 1 or (None in callers and len(entries) > 1):
-            raise Declined("These are calls of several callers, or of nobody known: one contact cannot be theirs. Filter for one caller.")
-        self._check(contact_id.strip())
-        return self._each(entries, lambda entry: self._adopt(entry, contact_id.strip(), by=by, reason=reason), of=len(entries))
-
-    def close_all(self, entries: Sequence[Entry], *, by: str, reason: str) -> tuple[int, int]:
-        def close(entry: Entry) -> Entry:
-            return self.close(entry.call_key, by=by, reason=reason, seen=by_hand.mark(entry))
-
-        return self._each(entries, close, of=len(entries))
-
-    def assign_all(self, entries: Sequence[Entry], owner: str, *, by: str) -> tuple[int, int]:
-        return self._each(entries, lambda entry: self.assign(entry.call_key, owner, by=by), of=len(entries))
-
-    @staticmethod
-    def _each(chosen: Iterable[object], act: Callable[..., Entry], *, of: int) -> tuple[int, int]:
-        done = 0
-        for one in chosen:
-            try:
-                act(one)
-            except Declined:
-                continue  # it has moved on by itself meanwhile
-            done += 1
-        return done, of - done
 
     # ---- How it is written
 
@@ -240,16 +250,16 @@ class Desk:
         entry = self.store.get(call_key)
         if entry is None:
             raise Declined("There is no such call.")
-        if by_hand.mark(entry) != seen:
-            raise Declined(_MOVED_ON)
+        if mark(entry) != seen:
+            raise MovedOn
         return entry
 
     def _change(self, call_key: str, seen: str | None, move: Move) -> Entry:
         def decide(entry: Entry | None, moment: Moment) -> Change:
             if entry is None:
                 raise Declined("There is no such call.")
-            if seen is not None and by_hand.mark(entry) != seen:
-                raise Declined(_MOVED_ON)
+            if seen is not None and mark(entry) != seen:
+                raise MovedOn
             try:
                 after, told = move(entry, moment.now)
             except WrongMove as wrong:
@@ -277,12 +287,17 @@ class Desk:
             self.claims.release(claim)
 
 
-_MOVED_ON = "The call has moved on since this page was made, so nothing was done. Look at it again."
-
-
-def _cleaned(reason: str, *, needed: bool) -> str:
+def cleaned(reason: str, *, needed: bool = False) -> str:
     """Kept for as long as the call, and shown to viewers: without numbers and addresses. Raises Declined where one is needed."""
-    text = mask(" ".join(reason.split()))[:REASON_CHARS]
+    text = masked(" ".join(reason.split()))[:REASON_CHARS]
     if needed and not text:
         raise Declined("Type a reason: it is kept with the call.")
     return text
+
+
+def named(owner: str) -> str:
+    """Who answers for a call from now on: shown to viewers, so an address may stand in it, and no number. Raises Declined for nobody."""
+    name = str(mask_value(" ".join(owner.split())[:OWNER_CHARS], "owner"))
+    if not name:
+        raise Declined("Name the person who answers for it from now on.")
+    return name

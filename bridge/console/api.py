@@ -1,6 +1,7 @@
 """The JSON API for programs, behind a bearer token (API_TOKEN). Without the setting it does not exist.
 
-It shows facts without personal data: ids, states, times, causes. Who rang is for the console's pages, behind a person's login.
+It shows facts without personal data: ids, states, times, causes. Who rang, and what GoHighLevel said in its own words, is for the console's
+pages, behind a person's login.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import redis
 from flask import Blueprint, Response, jsonify, request
 
-from bridge.console import filters
+from bridge.console import filters, quiet
 from bridge.ledger.entry import Attempt, Entry, State
 from bridge.ledger.store import Store
 
@@ -31,6 +32,11 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
             return None
         return jsonify(error="send Authorization: Bearer <API_TOKEN>"), 401
 
+    @routes.after_request
+    def with_headers(response: Response) -> Response:
+        response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+        return response
+
     @routes.errorhandler(redis.RedisError)
     def without_redis(_error: redis.RedisError) -> tuple[Response, int]:
         return jsonify(error="Redis cannot be reached; try again"), 503
@@ -40,7 +46,7 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
         entry = store.get(call_key)
         if entry is None:
             return jsonify(error="no such call"), 404
-        return jsonify(show(entry, store.clock.now()) | {"trail": [_with_time(line) for line in store.trail(call_key)]})
+        return jsonify(show(entry, store.clock.now()) | {"trail": [_with_time(quiet.line(told)) for told in store.trail(call_key)]})
 
     @routes.get("/calls")
     def calls() -> Response | tuple[Response, int]:
@@ -69,7 +75,7 @@ def show(entry: Entry, now: float) -> dict[str, Any]:
         "state": entry.state.value,
         "cause": trouble.cause.value if trouble else None,
         "cause_word": trouble.word if trouble else None,
-        "message": trouble.message if trouble else None,
+        "message": quiet.ours(trouble.message) if trouble else None,
         "hint": trouble.hint if trouble else None,
         "owner": entry.owner,
         "location_id": entry.location_id,
@@ -103,7 +109,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "outcome": attempt.outcome,
         "step": attempt.step,
         "cause": attempt.cause,
-        "message": attempt.message,
+        "message": quiet.ours(attempt.message) if attempt.message else None,
         "trace_id": attempt.trace_id,
         "next_try_at": instant(attempt.next_try_at),
     }

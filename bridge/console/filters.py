@@ -122,7 +122,7 @@ def read_cursor(text: str) -> Place | None:
     try:
         at, call_key = json.loads(base64.urlsafe_b64decode(text.encode()))
         place = float(at), str(call_key)
-    except (binascii.Error, TypeError, ValueError) as error:
+    except (binascii.Error, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise WrongFilter("cursor is a next_cursor of this API") from error
     if not math.isfinite(place[0]):
         raise WrongFilter("cursor is a next_cursor of this API")

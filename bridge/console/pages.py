@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -14,58 +14,23 @@ import redis
 from flask import abort, flash, redirect, render_template, request, send_from_directory, url_for
 from flask.typing import ResponseReturnValue
 
-from bridge.console import filters, present, today
-from bridge.console.access import Access, guard, safe_next
-from bridge.console.actions import Desk
+from bridge.console import filters, present, summary, today
+from bridge.console.access import Access, guard, me, safe_next
+from bridge.console.actions import Desk, mark
+from bridge.console.bulk import Bulk
 from bridge.console.users import Role
+from bridge.console.words import Words, facts
 from bridge.intake import daily
-from bridge.ledger import by_hand, keys
+from bridge.ledger import keys
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
+from bridge.watch.logs import fact
+
+log = logging.getLogger(__name__)
 
 PAGE = 50
 STATIC = Path(__file__).parent / "static"
 STATIC_LIFE_S = 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """present.py for one request: its time, its zone, and whether numbers may be read. Templates call it `say`."""
-
-    now: float
-    zone: tzinfo
-    clear: bool = False
-
-    def state(self, entry: Entry) -> str:
-        return present.STATES[entry.state]
-
-    def cause(self, cause: Cause) -> str:
-        return present.CAUSES[cause]
-
-    def caller(self, entry: Entry) -> str:
-        return present.caller(entry, clear=self.clear)
-
-    def dialled(self, entry: Entry) -> str:
-        return present.dialled(entry, clear=self.clear)
-
-    def sentence(self, entry: Entry) -> str:
-        return present.sentence(entry, self.now, self.zone)
-
-    def next(self, entry: Entry) -> str:
-        return present.next_step(entry, self.now, self.zone)
-
-    def moment(self, at: float | None, *, seconds: bool = False) -> str:
-        return present.moment(at, self.now, self.zone, seconds=seconds)
-
-    def age(self, at: float) -> str:
-        return present.span(self.now - at)
-
-    def left(self, at: float) -> str:
-        """`in 3 h`, or `5 min overdue`."""
-        return f"in {present.span(at - self.now)}" if at >= self.now else f"{present.span(self.now - at)} overdue"
-
-    def is_past(self, at: float) -> bool:
-        return at < self.now
 
 
 class Pages:
@@ -74,6 +39,7 @@ class Pages:
     def __init__(
         self,
         desk: Desk,
+        bulk: Bulk,
         access: Access,
         *,
         zone: Callable[[], tzinfo],
@@ -83,6 +49,7 @@ class Pages:
     ) -> None:
         self.desk = desk
         self.store = desk.store
+        self.bulk = bulk
         self.access = access
         self.region = region
         self.zone = zone
@@ -106,6 +73,13 @@ class Pages:
         self.access.log_in(account)
         return redirect(wanted)
 
+    @guard(None)
+    def missing(self, path: str) -> ResponseReturnValue:
+        """Whatever has no page: without this route the answer would be Flask's own."""
+        del path
+        said = "The address is mistyped, or it belongs to a button and not to a link."
+        return render_template("console/error.html", code=404, title="There is no such page", say_what=said), 404
+
     @guard(Role.VIEWER)
     def logout(self) -> ResponseReturnValue:
         self.access.log_out()
@@ -124,15 +98,13 @@ class Pages:
     def _today(self, template: str) -> str:
         figures = today.read(self.store, self._listening, promise_s=self._promise_s, zone=self.zone())
         day = datetime.fromtimestamp(figures.now, UTC).date()
-        words = Words(figures.now, self.zone())
+        words = Words(figures.now, self.zone(), reads_crm=me().may(Role.OPERATOR))
         return render_template(template, today=figures, sums=daily.kept(self.store.connection, day), say=words, State=State)
 
     # ---- Lists
 
     @guard(Role.VIEWER)
     def calls(self) -> ResponseReturnValue:
-        if "q" in request.args:
-            return self._search(request.args["q"])
         return self._list("console/calls.html", newest=True)
 
     @guard(Role.VIEWER)
@@ -147,7 +119,9 @@ class Pages:
         try:
             after = filters.read_cursor(request.args.get("cursor", ""))
             wanted = self.wanted(arguments)
-            page, total = self.store.find.page(wanted, after=after, limit=PAGE, newest=newest, urgent=urgent), self.store.find.count(wanted)
+            by_urgency = urgent and wanted.since is None  # a day is one of acceptance; within it the oldest stands first
+            page = self.store.find.page(wanted, after=after, limit=PAGE, newest=newest, urgent=by_urgency)
+            total = self.store.find.count(wanted)
         except filters.WrongFilter as wrong:
             fault = str(wrong)
         shown = {name: value for name, value in arguments.items() if name != "state" or not state}
@@ -156,12 +130,20 @@ class Pages:
             entries=page.entries,
             say=self.words(),
             given=shown,
+            told=summary.filters(shown),
             more=filters.cursor(page.after),
             total=total,
             fault=fault,
             State=State,
             Cause=Cause,
+            works=self.bulk.open() if urgent and me().may(Role.OPERATOR) else (),
+            titles=summary.TITLES,
         ), 400 if fault else 200
+
+    @staticmethod
+    def wrong_filter(fault: str) -> ResponseReturnValue:
+        said = f"{fault[:1].upper()}{fault[1:]}".rstrip(".")
+        return render_template("console/error.html", code=400, title="This filter cannot be read", say_what=f"{said}."), 400
 
     def wanted(self, arguments: Mapping[str, str]) -> Wanted:
         """The filter in a query; `like` is followed to the caller of that call. Raises WrongFilter."""
@@ -173,22 +155,36 @@ class Pages:
                 raise filters.WrongFilter("like is the key of a call whose caller has a number")
         return filters.read(arguments, region=self.region, zone=self.zone(), caller=caller)
 
-    def _search(self, text: str) -> ResponseReturnValue:
-        """Lead to what was meant. What was typed is not repeated in the address, since it may be a number."""
+    @guard(Role.VIEWER)
+    def search(self) -> ResponseReturnValue:
+        """Lead to what was meant. What was typed stands in no address and so in no log, since it may be a caller's number."""
+        text = request.form.get("q", "")
         sought = filters.sought(text, region=self.region)
-        if sought.last4:
-            return redirect(url_for("console.calls", last4=sought.last4))
         if sought.call_key and self.store.get(sought.call_key):
             return redirect(url_for("console.call", call_key=sought.call_key))
-        if sought.phone and (newest := self._one(Wanted(caller=sought.phone))):
-            return redirect(url_for("console.calls", like=newest.call_key))
-        if sought.phone and self._one(Wanted(dialled=sought.phone)):
-            return redirect(url_for("console.calls", dialled=sought.phone))
-        if sought.contact and self._one(Wanted(contact=sought.contact)):
-            return redirect(url_for("console.calls", contact=sought.contact))
-        if text.strip():
+        found = self._found(sought)
+        if text.strip() and not found:
             flash("Nothing was found. Search by call key, contact id, telephone number or its last four digits.", "warning")
-        return redirect(url_for("console.calls"))
+        there = url_for("console.calls")
+        return redirect(f"{there}?{urlencode(found)}" if found else there)
+
+    def _found(self, sought: filters.Sought) -> dict[str, str]:
+        """The filter that a search comes to.
+
+        Viewers find callers by four digits alone: told whether a whole number has rung, they could try one after the other.
+        """
+        if sought.last4:
+            return {"last4": sought.last4}
+        if sought.phone and me().may(Role.OPERATOR) and (newest := self._one(Wanted(caller=sought.phone))):
+            return {"like": newest.call_key}
+        if sought.phone and self._one(Wanted(dialled=sought.phone)):
+            return {"dialled": sought.phone}
+        if sought.phone and not me().may(Role.OPERATOR):
+            flash("With your role callers are found by their last four digits: these calls have the same four.", "warning")
+            return {"last4": sought.phone[-4:]}
+        if sought.contact and self._one(Wanted(contact=sought.contact)):
+            return {"contact": sought.contact}
+        return {}
 
     def _one(self, wanted: Wanted) -> Entry | None:
         page = self.store.find.page(wanted, after=None, limit=1, newest=True)
@@ -214,9 +210,9 @@ class Pages:
             template,
             entry=entry,
             say=say,
-            seen=by_hand.mark(entry),
-            facts=_facts(entry, say),
-            story=[present.story(line, say.now, say.zone) for line in reversed(self.store.trail(call_key))],
+            seen=mark(entry),
+            facts=facts(entry, say),
+            story=[say.story(entry, line) for line in reversed(self.store.trail(call_key))],
             repeats=self.store.repeats(call_key),
             raw=_pretty(self.store.raw(call_key)) if clear else None,
             contact_url=present.contact_url(entry),
@@ -228,6 +224,7 @@ class Pages:
 
     @guard(Role.OWNER)
     def ignored(self) -> ResponseReturnValue:
+        fact(log, "ignored events shown", by=me().name)
         found: Any = self.store.connection.lrange(keys.IGNORED, 0, PAGE - 1)
         counted: Any = self.store.connection.hgetall(keys.COUNT)
         reasons = {name.decode().partition(":")[2]: int(times) for name, times in counted.items() if name.startswith(b"events.ignored:")}
@@ -235,34 +232,7 @@ class Pages:
         return render_template("console/ignored.html", events=events, reasons=reasons, say=self.words(), pretty=_pretty)
 
     def words(self, *, clear: bool = False) -> Words:
-        return Words(self.store.clock.now(), self.zone(), clear)
-
-
-def _facts(entry: Entry, say: Words) -> list[tuple[str, str]]:
-    """What is known of the call, as pairs; what was not told is left out."""
-    facts = entry.facts
-    where = ", ".join(part for part in (facts.city, facts.state, facts.country) if part)
-    told = [
-        ("Caller", say.caller(entry)),
-        ("Name", facts.caller_name or "" if say.clear else "masked" if facts.caller_name else ""),
-        ("From", where if say.clear else ""),
-        ("Number called", say.dialled(entry)),
-        ("Came in", say.moment(entry.accepted_at, seconds=True)),
-        ("Call", present.ended(entry)),
-        ("Phone system", facts.provider),
-        ("Pressed or said", _inputs(entry, say)),
-        ("Recordings", str(len(facts.recordings) or "")),
-        ("Call key", entry.call_key),
-        ("Location", entry.location_id),
-        ("Owner", entry.owner),
-    ]
-    return [(name, value) for name, value in told if value]
-
-
-def _inputs(entry: Entry, say: Words) -> str:
-    """Keys pressed may be an account number or a card's, and what was said may be a name: masked with the rest."""
-    values = [entered.value or "nothing" for entered in entry.facts.inputs]
-    return ", ".join(values) if say.clear else (present.count(len(values), "entry", "entries") + ", masked" if values else "")
+        return Words(self.store.clock.now(), self.zone(), clear, me().may(Role.OPERATOR))
 
 
 def _pretty(document: object) -> str:

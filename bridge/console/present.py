@@ -5,6 +5,7 @@ Numbers and names are masked unless the caller says `clear`, which only a reveal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -17,12 +18,6 @@ from bridge.ledger.by_hand import REPLAY
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.watch.masking import mask
 
-STATES = {
-    State.ACCEPTED: "accepted",
-    State.RUNNING: "running",
-    State.DONE: "done",
-    State.NEEDS_ATTENTION: "needs attention",
-}
 CAUSES = {
     Cause.PERMANENT: "it was refused, and no retry mends that",
     Cause.EXHAUSTED: "every try of the budget has failed",
@@ -107,6 +102,11 @@ def moment(at: float | None, now: float, zone: tzinfo, *, seconds: bool = False)
     return f"{there.day} {there:%b}{year}, {clock}"
 
 
+def quoted(text: str) -> str:
+    """Names of requests and settings stand between backticks in our messages, as in our docs."""
+    return re.sub(r"`([^`]*)`", r"“\1”", text)
+
+
 def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
@@ -118,7 +118,7 @@ def caller(entry: Entry, *, clear: bool = False) -> str:
     """Who rings: the last digits, or why there are none."""
     known = entry.facts.caller
     if known is None:
-        return "not told yet"
+        return "caller not told yet"
     if known.e164 is None:
         return f"{_NOBODY[known.kind]} ({known.raw})" if clear and known.raw.strip() else _NOBODY[known.kind]
     return known.e164 if clear else mask(known.e164)
@@ -139,8 +139,7 @@ def sentence(entry: Entry, now: float, zone: tzinfo) -> str:
     if entry.state is State.RUNNING:
         return f"A worker is at it: attempt {entry.attempt}, since {moment(entry.attempts[-1].began_at, now, zone, seconds=True)}."
     if entry.state is State.NEEDS_ATTENTION and entry.trouble is not None:
-        until = moment(entry.trouble.due_at, now, zone)
-        return f"Needs attention: {CAUSES[entry.trouble.cause]}. For {entry.owner}, until {until}."
+        return f"Needs attention: {CAUSES[entry.trouble.cause]}."
     if entry.state is State.DONE:
         return _done(entry)
     if entry.next_try_at is not None:
@@ -278,7 +277,8 @@ def _by(text: str) -> Callable[[Line, float, tzinfo], tuple[str, str]]:
     def tell(line: Line, _now: float, _zone: tzinfo) -> tuple[str, str]:
         again = f" It starts over at “{step(line['step'])}”." if line.get("step") else ""
         reason = f" Reason: {line['reason']}" if line.get("reason") else ""
-        return f"{text.format_map(_Facts(line))}.{again}{reason}", ""
+        among = ", as one of many" if line.get("bulk") else ""
+        return f"{text.format_map(_Facts(line))}{among}.{again}{reason}", ""
 
     return tell
 

@@ -16,6 +16,8 @@ from bridge.console import access, present
 from bridge.console.access import Access
 from bridge.console.acting import Acting
 from bridge.console.actions import REQUESTS_A_CALL, Desk
+from bridge.console.bulk import Bulk
+from bridge.console.many import Many
 from bridge.console.pages import STATIC, Pages, without_redis
 from bridge.console.users import Role, parse
 from bridge.crm.base import Crm
@@ -28,6 +30,9 @@ from bridge.parts import Parts
 from bridge.settings import DAY_S
 from bridge.work import queues
 
+# Somebody waits for the page, and Heroku's router for 30 s at most: two reads and their turns in the budget have to fit.
+LOOK_CONNECT_S, LOOK_READ_S = 2.0, 5.0
+
 
 def install(app: Flask, parts: Parts) -> None:
     """Add the console to the app, if anybody may use it. Raises WrongSettings where CONSOLE_USERS cannot be read."""
@@ -37,8 +42,11 @@ def install(app: Flask, parts: Parts) -> None:
     routes = Blueprint("console", __name__, url_prefix="/console", template_folder="templates")
     defences = Access(users, is_https=parts.settings.public_url.startswith("https://"))
     defences.install(app, routes, parts.connection)
+    what_to_do = desk(parts)
+    bulk = Bulk(what_to_do)
     pages = Pages(
-        desk(parts),
+        what_to_do,
+        bulk,
         defences,
         zone=partial(location_zone, LocationCache(parts.connection), parts.settings.ghl_location_id),
         listening=partial(queues.listening, parts.connection),
@@ -46,9 +54,10 @@ def install(app: Flask, parts: Parts) -> None:
         promise_s=parts.settings.promise_s,
     )
     _route_pages(routes, pages)
-    _route_actions(routes, Acting(pages))
+    _route_actions(routes, Acting(pages), Many(pages, bulk))
     routes.register_error_handler(redis.RedisError, without_redis)
     routes.register_error_handler(HTTPException, _error_page)
+    routes.add_app_template_filter(present.quoted)
     routes.context_processor(partial(_for_every_page, _version()))
     app.register_blueprint(routes)
 
@@ -77,7 +86,7 @@ def _crm(parts: Parts) -> Crm:
         base_url=settings.ghl_base_url,
         token=settings.ghl_token.get_secret_value(),
         location_id=settings.ghl_location_id,
-        timeouts=Timeouts(settings.ghl_connect_timeout_s, settings.ghl_read_timeout_s),
+        timeouts=Timeouts(min(settings.ghl_connect_timeout_s, LOOK_CONNECT_S), min(settings.ghl_read_timeout_s, LOOK_READ_S)),
         pacing=parts.pacing,
         cache=LocationCache(parts.connection),
         background=True,
@@ -102,13 +111,15 @@ def _route_pages(routes: Blueprint, pages: Pages) -> None:
     routes.add_url_rule("/", "today", pages.today, alias=True)
     routes.add_url_rule("/live", "today_live", pages.today_live)
     routes.add_url_rule("/calls", "calls", pages.calls)
+    routes.add_url_rule("/search", "search", pages.search, methods=["POST"])
     routes.add_url_rule("/calls/<call_key>", "call", pages.call)
     routes.add_url_rule("/calls/<call_key>/live", "call_live", pages.call_live)
     routes.add_url_rule("/attention", "attention", pages.attention)
     routes.add_url_rule("/ignored", "ignored", pages.ignored)
+    routes.add_url_rule("/<path:path>", "missing", pages.missing, methods=["GET", "POST"])
 
 
-def _route_actions(routes: Blueprint, acting: Acting) -> None:
+def _route_actions(routes: Blueprint, acting: Acting, many: Many) -> None:
     one = "/calls/<call_key>"
     routes.add_url_rule(f"{one}/reveal", "reveal", acting.reveal, methods=["POST"])
     routes.add_url_rule(f"{one}/replay", "preview", acting.preview, methods=["GET"])
@@ -116,7 +127,11 @@ def _route_actions(routes: Blueprint, acting: Acting) -> None:
     routes.add_url_rule(f"{one}/adopt", "adopt", acting.adopt, methods=["POST"])
     routes.add_url_rule(f"{one}/close", "close", acting.close, methods=["POST"])
     routes.add_url_rule(f"{one}/assign", "assign", acting.assign, methods=["POST"])
-    routes.add_url_rule("/all/<action>", "bulk", acting.bulk, methods=["GET", "POST"])
+    routes.add_url_rule("/all/<action>", "bulk", many.look, methods=["GET"])
+    routes.add_url_rule("/all/<action>", "press", many.press, methods=["POST"])
+    routes.add_url_rule("/bulk/<work_id>", "work", many.work, methods=["GET"])
+    routes.add_url_rule("/bulk/<work_id>", "go_on", many.go_on, methods=["POST"])
+    routes.add_url_rule("/bulk/<work_id>/stop", "stop", many.stop, methods=["POST"])
 
 
 def _error_page(error: HTTPException) -> ResponseReturnValue:

@@ -21,11 +21,12 @@ URGENT = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`level`: well, warning or bad."""
+    """`level`: well, warning or bad. `where` names the call that a button leads to: the most `urgent` one, or the `oldest` that waits."""
 
     level: str
     say: str
     do: str = ""  # what to do about it
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +83,25 @@ def _oldest(store: Store, rows: Sequence[tuple[bytes, float]], now: float) -> tu
     return (found[0] if found else None), rows[0][1]
 
 
+_BEGIN = ("See why, and what to do", "Begin with the most urgent one")
+
+
 def judge(sizes: Mapping[State, int], *, workers: int, overdue: int, late: int) -> Verdict:
     """The worst thing first: a deployment that does not work comes before the calls that it leaves."""
     asks = sizes[State.NEEDS_ATTENTION]
     if not workers:
         return Verdict(
-            "bad", "Calls are kept, but none is brought to GoHighLevel: no worker listens.", "Start the Procfile's worker process."
+            "bad", "Calls are kept, but none is brought to GoHighLevel: no worker listens.", "Start the Procfile's worker process"
         )
     if overdue:
         calls = present.count(overdue, "call needs attention and is overdue", "calls need attention and are overdue")
-        return Verdict("bad", f"{calls}.", "Begin with the most urgent one.")
+        return Verdict("bad", f"{calls}.", _BEGIN[overdue > 1], "urgent")
     if late:
         calls = present.count(late, "call waits", "calls wait")
-        return Verdict("warning", f"{calls} longer than promised.", "Look at why: it stands below.")
+        return Verdict("warning", f"{calls} longer than promised.", "See what the oldest one waits for", "oldest")
     if asks:
         calls = present.count(asks, "call needs", "calls need")
-        return Verdict("warning", f"{calls} attention; everything else is well.", "Begin with the most urgent one.")
+        return Verdict("warning", f"{calls} attention; everything else is well.", _BEGIN[asks > 1], "urgent")
     return Verdict("well", "All is well: every call is a lead, or needs none.")
 
 

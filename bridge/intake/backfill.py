@@ -16,7 +16,7 @@ from typing import Any
 
 from bridge import numbers
 from bridge.call import Call, merge
-from bridge.errors import StepFailed
+from bridge.errors import StepFailed, Transient
 from bridge.intake.accept import Acceptor, Event
 from bridge.ledger import turns
 from bridge.ledger.by_hand import REPLAY
@@ -54,6 +54,12 @@ class Row:
         at = self.call.started_at or self.call.answered_at or self.call.ended_at
         return at.timestamp() if at else None
 
+    def is_young(self, lister: Lister, now: float) -> bool:
+        """Whether a webhook may still be on its way. Some phone systems send none, or are told to send none, before a call is over."""
+        ended = self.call.ended_at.timestamp() if self.call.ended_at else None
+        latest = ended if ended is not None else self.began
+        return latest is not None and now - latest < lister.webhook_within_s
+
 
 @dataclass
 class Listed:
@@ -75,6 +81,7 @@ class Found:
     updated: int = 0  # known calls to which a caller or an end was added
     known: int = 0
     too_young: int = 0  # unknown, and so young that their webhook may be on its way
+    young_since: float | None = None  # when the first of those began
     missed: list[str] = field(default_factory=list)
 
     @property
@@ -116,6 +123,9 @@ class Backfill:
                 progress("listed", len(listed.rows), 0)
         except StepFailed as fault:
             listed.fault = fault
+        except Exception as error:  # one list that has changed its shape shall not keep the others from being read
+            log.exception("a list of calls could not be read", extra={"provider": lister.name})
+            listed.fault = Transient(f"the list could not be read: {type(error).__name__}", cause="list.unreadable")
         finally:
             fetcher.close()
         return listed
@@ -136,16 +146,25 @@ class Backfill:
         lister = found.listed.lister
         if entry is None and row.call.caller is None:
             found.listed.ignored["its end is listed, but not who called"] += 1
-        elif entry is None and row.began is not None and now - row.began < lister.webhook_within_s:
+        elif entry is None and row.is_young(lister, now):
             found.too_young += 1
+            found.young_since = min(found.young_since or now, row.began or now)
         elif not is_lacking(entry, row.call):
             found.known += 1
         elif dry_run:
             _count(found, Taken.NEW if entry is None else Taken.NEWS, row.call.key)
         else:
-            taken = self._acceptor.accept(Event(news_for(entry, row.call), SOURCE, row.content, None, SOURCE, _raw(row, now)))
-            fact(log, "listed call brought in", taken=taken.value, provider=lister.name, call_key=row.call.key)
-            _count(found, taken, row.call.key)
+            self._accept(found, row, now)
+
+    def _accept(self, found: Found, row: Row, now: float) -> None:
+        """Judged anew by what the ledger knows now: the webhook may have come while the calls before this one went in."""
+        entry = self._store.get(row.call.key)
+        if not is_lacking(entry, row.call):
+            found.known += 1
+            return
+        taken = self._acceptor.accept(Event(news_for(entry, row.call), SOURCE, row.content, None, SOURCE, _raw(row, now)))
+        fact(log, "listed call brought in", taken=taken.value, provider=found.listed.lister.name, call_key=row.call.key)
+        _count(found, taken, row.call.key)
 
 
 class Waiting:
@@ -199,10 +218,12 @@ def _pages(lister: Lister, window: Window, fetcher: Fetcher) -> Iterator[Sequenc
         rows = lister.rows(page)
         yield rows
         following = lister.following(ask, page, len(rows))
-        if following is None or following == ask:
+        if following is None:
             return
+        if following == ask:
+            raise Transient("the list names the same page again and again", cause="list.endless")
         ask = following
-    fact(log, "a list of calls did not end", level=logging.WARNING, provider=lister.name, pages=MAX_PAGES)
+    raise Transient(f"the list did not end after {MAX_PAGES} pages", cause="list.endless", hint="Ask for a shorter time: --since.")
 
 
 def _take(listed: Listed, row: Mapping[str, Any], wanted: frozenset[str]) -> None:

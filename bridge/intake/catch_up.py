@@ -73,8 +73,9 @@ class CatchUp:
         if not self.connection.set(TURN, self.name, nx=True, px=int(self.every_s * 1000)):
             return None
         found = [self._catch_up(lister) for lister in self.lists.listers]
-        if any(one.inserted or one.too_young or not one.ok for one in found) and self.every_s > SOON_S:
-            self.connection.pexpire(TURN, int(SOON_S * 1000))
+        if any(one.inserted or one.too_young or not one.ok for one in found):
+            waits = (one.listed.fault.retry_in or 0.0 for one in found if one.listed.fault)  # a phone system that names its own time
+            self.connection.pexpire(TURN, int(min(max([SOON_S, *waits]), self.every_s) * 1000))
         self.after(found)
         self._sum()
         return found
@@ -86,7 +87,9 @@ class CatchUp:
         window = Window(max(read_until - self.overlap_s, now - FARTHEST_S), now)
         found = self.backfill.bring(self.backfill.read(lister, window))
         if found.ok:
-            self.connection.set(mark, repr(now), ex=4 * FARTHEST_S)
+            # What was left to its webhook has to lie in the next window too, however long that call has lasted.
+            read = min(now, found.young_since + self.overlap_s) if found.young_since is not None else now
+            self.connection.set(mark, repr(read), ex=4 * FARTHEST_S)
         level = logging.INFO if found.ok else logging.WARNING
         fact(log, "list of calls read", level=level, window_s=round(now - window.since), **found.as_document())
         return found

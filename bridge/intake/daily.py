@@ -15,6 +15,7 @@ from typing import Any, cast
 import redis
 
 from bridge.call import Direction
+from bridge.intake.accept import LONGEST_CALL_S
 from bridge.intake.backfill import Listed
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Wanted
@@ -64,10 +65,12 @@ def read(store: Store, day: date, provider: str, lists: Sequence[Listed]) -> Sum
     within = window(day, now)
     rows = {key: row for listed in lists for key, row in listed.rows.items() if row.call.caller is not None}
     young_s = max((listed.lister.webhook_within_s for listed in lists), default=0.0)
-    old = [key for key, row in rows.items() if (row.began or within.since) < now - young_s]
+    young = {key for listed in lists for key, row in listed.rows.items() if row.is_young(listed.lister, now)}
+    old = [key for key in rows if key not in young]
     faults = [f"{listed.fault} {listed.fault.hint}".strip() for listed in lists if listed.fault]
     edges = Window(within.since + EDGE_S, min(within.until - EDGE_S, now - young_s))
-    unlisted = () if faults else (entry.call_key for entry in _of_day(store, provider, edges) if entry.call_key not in rows)
+    strange = (entry for entry in _of_day(store, provider, edges) if entry.call_key not in rows and _should_be_listed(entry, now - young_s))
+    unlisted = () if faults else (entry.call_key for entry in strange)
     return add_up(day, provider, old, _entries(store, old), unlisted, fault="; ".join(faults) or None, at=now)
 
 
@@ -124,6 +127,14 @@ def _of_day(store: Store, provider: str, within: Window) -> Iterator[Entry]:
         if page.after is None:
             return
         after = page.after
+
+
+def _should_be_listed(entry: Entry, before: float) -> bool:
+    """Half of the phone systems list a call when it is over, and not at once: one that goes on, or has just ended, accuses nobody."""
+    facts = entry.facts
+    if facts.is_over:
+        return (facts.ended_at.timestamp() if facts.ended_at else entry.last_event_at) < before
+    return entry.last_event_at < before - LONGEST_CALL_S
 
 
 def _began_in(entry: Entry, within: Window) -> bool:

@@ -21,6 +21,8 @@
 | `cb:hours:<day>` | hash | `<hour>.<what>` → how many were accepted, failed, became leads, and how fast; since the epoch | HOURS_LIFE_S |
 | `cb:replays` | string | when the next replay may start, so that a thousand of them leave room for live calls | until then |
 | `cb:login:*` | string | failed logins to the console, by address and by name (Flask-Limiter) | a quarter of an hour, an hour |
+| `cb:bulk:*` | string, hash | bulk actions of the console (bridge/console/bulk.py) | an hour to a week |
+| `cb:logout:<session>` | string | a session that was ended before its time | 12 hours |
 | `cb:index:due` | zset | call keys by the time at which the sweeper has to look at them | while open |
 | `cb:claim:<location>:<digest>` | hash | who creates this contact, or which one it is (claims.py) | 400 days after its last use |
 | `cb:count` | hash | name → how often since the ledger was born | for ever |

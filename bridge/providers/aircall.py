@@ -131,7 +131,7 @@ def _name(contact: Mapping[str, Any]) -> str | None:
 
 def _inputs(data: Mapping[str, Any]) -> tuple[Input, ...]:
     """Which branches of the IVR the caller chose, where Aircall tells (numbers with a Smartflow)."""
-    chosen = documents.members(data, "ivr_options_selected")
+    chosen = documents.few(data, "ivr_options_selected")
     told = [(reading.told(one.get("key")), reading.told(one.get("title")), reading.told(one.get("id"))) for one in chosen]
     return tuple(Input("digits", key, title or "", option_id) for key, title, option_id in told if key)
 

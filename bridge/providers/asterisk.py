@@ -21,7 +21,7 @@ from dataclasses import replace
 from bridge import numbers
 from bridge.call import Call, Caller, CallerKind, Direction, Input, Leg, Recording, Status
 from bridge.errors import Refused
-from bridge.providers import documents, reading, shared_secrets, signatures
+from bridge.providers import documents, forms, reading, shared_secrets, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -74,6 +74,7 @@ class Asterisk:
             raise Refused(f"The signature does not match; compare {SECRET.name} with the script's.", reason="signature wrong")
         if abs(request.now - int(timestamp)) > signatures.WINDOW_S:
             raise Refused(f"Signed more than {signatures.WINDOW_S} s away from our time; compare the clocks.", reason="signature stale")
+        forms.parameters(request.body)  # refuses more than any script of ours sends
         return Sender()
 
     def parse(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
@@ -109,6 +110,7 @@ class Asterisk:
     def _with_facts_of_root(self, call: Call, fields: Mapping[str, str]) -> Call:
         caller = self._caller(fields)
         status = _status(fields)
+        name = forms.display_name(reading.told(fields.get("callerid_name")))
         at = reading.instant(fields.get("ts"))
         return replace(
             call,
@@ -117,7 +119,7 @@ class Asterisk:
             dialled=numbers.dialled(fields.get("dnid"), self._region),
             status=status,
             raw_status=reading.told(fields.get("disposition")) or reading.told(fields.get("event")),
-            caller_name=None if caller and caller.kind is CallerKind.WITHHELD else reading.told(fields.get("callerid_name")),
+            caller_name=None if caller and caller.kind is CallerKind.WITHHELD else name,
             forwarded_from=numbers.dialled(reading.told(fields.get("rdnis")), self._region),
             started_at=at if status is Status.RINGING else None,
             answered_at=at if fields.get("event") == "answer" else None,

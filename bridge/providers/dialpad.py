@@ -26,7 +26,7 @@ import jwt
 from bridge import numbers
 from bridge.call import Call, Direction, Leg, Recording, Status, Transcript
 from bridge.errors import Refused
-from bridge.providers import documents, reading, shared_secrets
+from bridge.providers import documents, forms, reading, shared_secrets
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -105,12 +105,10 @@ class Dialpad:
     def _with_caller(self, call: Call, event: Mapping[str, Any]) -> Call:
         """Who rings is the same on each leg, so that a subscription for one person is enough to make the lead."""
         raw_from = reading.word(event.get("external_number"))
-        name = reading.told(documents.part(event, "contact").get("name"))
-        is_name = name is not None and numbers.identify(name, region=self._region).e164 is None
         return replace(
             call,
             caller=None if raw_from is None else numbers.identify(raw_from, region=self._region),
-            caller_name=name if is_name else None,
+            caller_name=forms.display_name(reading.told(documents.part(event, "contact").get("name"))),
         )
 
     def _with_facts_of_root(self, call: Call, event: Mapping[str, Any]) -> Call:
@@ -169,7 +167,7 @@ def _with_leg(call: Call, call_id: str, event: Mapping[str, Any]) -> Call:
 def _recordings(event: Mapping[str, Any]) -> tuple[Recording, ...]:
     found = [
         Recording(reading.told(one.get("id")) or url, url, documents.seconds_of_ms(one.get("duration")))
-        for one in documents.members(event, "recording_details")
+        for one in documents.few(event, "recording_details")
         if (url := documents.web_address(one.get("url")))
     ]
     voicemail = documents.web_address(event.get("voicemail_link"))

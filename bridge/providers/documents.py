@@ -9,6 +9,8 @@ from typing import Any
 
 from bridge.providers import reading
 
+MOST = 200  # parties, recordings or inputs that one event is read for
+
 
 def part(parent: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """The object under these names, one inside the other."""
@@ -22,6 +24,11 @@ def members(parent: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """The objects in a list."""
     found = parent.get(name)
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def few(parent: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The objects in a list that grows with a call, without end only where somebody made it up."""
+    return members(parent, name)[:MOST]
 
 
 def is_told(parent: Mapping[str, Any], name: str) -> bool:

@@ -197,7 +197,7 @@ def _call(fields: Fields, known: Call, call_id: str, *, region: str | None, own_
             direction=direction(fields.told("Direction"), caller, own_numbers, region),
             caller=caller,
             dialled=numbers.dialled(fields.first("To", "Called"), region),
-            caller_name=fields.told("CallerName"),
+            caller_name=display_name(fields.told("CallerName")),
             city=fields.told("FromCity", "CallerCity"),
             state=fields.told("FromState", "CallerState"),
             postcode=fields.told("FromZip", "CallerZip"),

@@ -99,11 +99,12 @@ class Quo:
         call_id = reading.told(resource.get("callId")) or reading.told(resource.get("id"))
         if not call_id:
             return Ignored("no call id")
-        direction = DIRECTIONS.get((reading.told(resource.get("direction")) or "").casefold(), Direction.INBOUND)
+        context = documents.part(payload, "data", "context")
+        told = reading.told(resource.get("direction")) or reading.told(context.get("direction"))
+        direction = DIRECTIONS.get((told or "").casefold(), Direction.INBOUND)
         if direction is not Direction.INBOUND:
             return Ignored(f"{direction} call")
         delivery_id = request.headers.get("webhook-id") or reading.told(payload.get("id"))
-        context = documents.part(payload, "data", "context")
         call = Call(
             provider=self.name,
             account=sender.account,
@@ -112,9 +113,12 @@ class Quo:
             recordings=_recordings(resource),
             transcripts=_transcripts(call_id, resource),
         )
-        if not documents.is_told(resource, "callId"):  # what was made from a call has times and states of its own
+        is_part = documents.is_told(resource, "callId")
+        if not is_part:  # what was made from a call has times and states of its own
             call = _with_facts_of_call(call, kind, resource)
         call = self._with_numbers(call, resource, context)
+        if is_part and told is None:  # a recording of a call that you placed looks the same: whom it names may not have rung
+            call = replace(call, caller=None)
         return Heard(call, Kind.NEWS, delivery_id, reading.canonical(request.what, payload))
 
     def warnings(self) -> tuple[str, ...]:
@@ -194,6 +198,8 @@ def _with_facts_of_call(call: Call, kind: str, resource: Mapping[str, Any]) -> C
 def _status(kind: str, resource: Mapping[str, Any]) -> Status:
     raw = reading.told(resource.get("status"))
     status = STATUS_OF_TYPE.get(kind, Status.UNKNOWN) if raw is None else STATUSES.get(raw.casefold().replace("_", "-"), Status.UNKNOWN)
+    if status is Status.IN_PROGRESS and documents.is_told(resource, "completedAt"):
+        status = Status.COMPLETED  # `answered` and `forwarded` stay what they are when the call is over
     was_not_answered = kind == "call.missed" or ("answeredAt" in resource and not documents.is_told(resource, "answeredAt"))
     return Status.NO_ANSWER if status is Status.COMPLETED and was_not_answered else status
 
@@ -208,8 +214,8 @@ def _inputs(kind: str, resource: Mapping[str, Any], context: Mapping[str, Any]) 
 
 
 def _recordings(resource: Mapping[str, Any]) -> tuple[Recording, ...]:
-    parts = [*documents.members(resource, "recordings"), *documents.members(resource, "media"), documents.part(resource, "voicemail")]
-    told = [(one, one.get("url")) for one in parts] + [(resource, resource.get("recordingUrl"))]  # the last one is a voicemail
+    parts = [*documents.few(resource, "recordings"), *documents.few(resource, "media"), documents.part(resource, "voicemail")]
+    told = [(one, one.get("url") or one.get("recordingUrl")) for one in parts] + [(resource, resource.get("recordingUrl"))]  # a voicemail
     return tuple(
         Recording(reading.told(one.get("id")) or url, url, reading.seconds(one.get("duration")))
         for one, link in told
@@ -222,7 +228,7 @@ def _transcripts(call_id: str, resource: Mapping[str, Any]) -> tuple[Transcript,
     spoken = [reading.told(line.get("content")) for line in documents.members(resource, "dialogue")]
     summary = resource.get("summary")
     told = {
-        "voicemail": reading.told(resource.get("transcript")),
+        "voicemail": reading.told(resource.get("transcript")) or reading.told(documents.part(resource, "voicemail").get("transcript")),
         "dialogue": "\n".join(line for line in spoken if line) or None,
         "summary": "\n".join(line for line in map(reading.told, summary) if line) if isinstance(summary, list) else None,
     }

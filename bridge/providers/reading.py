@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 _UNSTORABLE = re.compile("[\ud800-\udfff]")
+_FIRST_YEAR, _LAST_YEAR = 2000, 2099
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -66,14 +67,18 @@ def seconds(value: object) -> int | None:
 
 
 def instant(value: object) -> datetime | None:
-    """An instant in UTC from RFC 2822, ISO 8601 or seconds since the epoch. A time without a zone is taken as UTC."""
+    """An instant in UTC from RFC 2822, ISO 8601 or seconds since the epoch. A time without a zone is taken as UTC.
+
+    None for one outside of this century: no call has it, but a field that was never set shows as the year 1 or 1970.
+    """
     text = told(value) or ""
     for read in (_iso, _epoch, email.utils.parsedate_to_datetime):
         try:
             found = read(text)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+            found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, TypeError, OverflowError, OSError, IndexError):
             continue
+        return found if _FIRST_YEAR <= found.year <= _LAST_YEAR else None
     return None
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from bridge import numbers
 from bridge.call import Call, Caller, CallerKind, Leg, Status
-from bridge.providers import documents, reading, shared_secrets
+from bridge.providers import documents, forms, reading, shared_secrets
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -104,7 +104,7 @@ class RingCentral:
         if not session_id:
             is_reminder = documents.is_told(session, "expiresIn")
             return Ignored("reminder: the subscription is about to expire, renew it" if is_reminder else "no call id")
-        parties = documents.members(session, "parties")
+        parties = documents.few(session, "parties")
         incoming = [party for party in parties if _is_inbound(party)]
         if not incoming:
             return Ignored("outbound call" if parties else "no parties")
@@ -132,13 +132,14 @@ class RingCentral:
         leg_id = None if _is_first(party) else reading.told(party.get("id"))
         dialled = numbers.identify(raw_to, region=self._region).e164 if leg_id is None else call.dialled
         caller = self._caller(party, is_first=leg_id is None)
+        name = forms.display_name(reading.told(documents.part(party, "from").get("name"))) if caller else None
         return replace(
             call,
             caller=call.caller or caller,
             dialled=dialled or call.dialled,
             status=status,
             raw_status=raw_status,
-            caller_name=call.caller_name or (reading.told(documents.part(party, "from").get("name")) if caller else None),
+            caller_name=call.caller_name or name,
             started_at=at if status is Status.RINGING and leg_id is None else call.started_at,
             answered_at=at if raw_status == "Answered" else call.answered_at,
             ended_at=at if status.is_final else call.ended_at,
@@ -172,7 +173,10 @@ def _is_inbound(party: Mapping[str, Any]) -> bool:
 
 
 def _is_colleague(party: Mapping[str, Any]) -> bool:
-    return reading.told(documents.part(party, "from").get("extensionId")) is not None
+    """Whether an extension rings. Some events name it as `phoneNumber` alone; the telephone network has no numbers that short."""
+    caller = documents.part(party, "from")
+    is_named = any(reading.told(caller.get(name)) is not None for name in ("extensionId", "extensionNumber"))
+    return is_named or re.fullmatch(r"[0-9]{2,5}", reading.told(caller.get("phoneNumber")) or "") is not None
 
 
 def _is_first(party: Mapping[str, Any]) -> bool:

@@ -72,7 +72,8 @@ class SignalWire:
             raise Refused("X-SignalWire-Signature is missing.", reason="signature missing", status=401)
         urls = signatures.twilio_urls(request.url, is_get=forms.is_get(request))
         if forms.is_form(request):
-            fields = () if forms.is_get(request) else forms.parameters(request.body)
+            told = forms.parameters(forms.query_of(request) if forms.is_get(request) else request.body)
+            fields = () if forms.is_get(request) else told
             is_proven = any([signatures.twilio_proves(given, key, urls, fields) for key in self._keys])  # noqa: C419 - a list: every key is tried
         else:
             is_proven = _proves_body(given, self._keys, urls, request.body)

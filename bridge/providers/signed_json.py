@@ -19,7 +19,7 @@ from typing import Any
 from bridge import numbers
 from bridge.call import Call, Caller, CallerKind, Direction, Input, Leg, Recording, Status, Transcript
 from bridge.errors import WrongSettings
-from bridge.providers import reading, signatures
+from bridge.providers import documents, forms, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -42,6 +42,7 @@ STATUS_OF_TYPE: Mapping[str, Status] = {
     "call.input": Status.IN_PROGRESS,
     "call.ended": Status.COMPLETED,
 }
+DIRECTIONS: Mapping[str, Direction] = {**forms.DIRECTIONS, "internal": Direction.INTERNAL}
 # Amazon Connect's initiation methods; a transferred contact keeps the customer who rang.
 CONNECT_DIRECTIONS: Mapping[str, str] = {
     "INBOUND": "inbound",
@@ -87,11 +88,12 @@ class SignedJson:
         payload = reading.json_object(request.body)
         if payload is None:
             return Ignored("the body is no JSON object")
-        data = _from_connect(payload) or payload.get("data")
+        contact = _from_connect(payload)
+        if contact and reading.told(contact["channel"]) not in {None, "VOICE"}:  # chats and tasks; elsewhere `channel` may be anything
+            return Ignored("not a voice contact")
+        data = contact or payload.get("data")
         if not isinstance(data, dict):
             return Ignored("no data object")
-        if reading.told(data.get("channel")) not in {None, "VOICE"}:
-            return Ignored("not a voice contact")
         call_id = reading.told(data.get("call_id"))
         if not call_id:
             return Ignored("no call id")
@@ -130,7 +132,7 @@ class SignedJson:
             dialled=numbers.dialled(raw_to, self._region),
             status=_status(payload, data),
             raw_status=reading.told(data.get("status")),
-            caller_name=reading.told(data.get("caller_name")),
+            caller_name=forms.display_name(reading.told(data.get("caller_name"))),
             city=reading.told(data.get("city")),
             state=reading.told(data.get("state")),
             postcode=reading.told(data.get("postcode")),
@@ -144,9 +146,9 @@ class SignedJson:
 
     def _direction(self, data: Mapping[str, Any], caller: Caller | None, raw_to: str | None) -> Direction:
         """As told; else by who rings whom: one of OWN_NUMBERS calls out, two extensions talk among themselves."""
-        told = (reading.told(data.get("direction")) or "").casefold()
-        if told in set(Direction):
-            return Direction(told)
+        known = DIRECTIONS.get((reading.told(data.get("direction")) or "").casefold())
+        if known is not None:
+            return known
         if caller is not None and numbers.is_own(caller, self._own_numbers, region=self._region):
             return Direction.OUTBOUND
         is_internal = caller is not None and caller.kind is CallerKind.UNPARSED and _is_extension(caller.raw) and _is_extension(raw_to)
@@ -183,7 +185,7 @@ def _inputs(data: Mapping[str, Any], what: str, delivery_id: str | None) -> tupl
 
 
 def _listed(value: object) -> list[str | None]:
-    return [reading.word(item) for item in (value if isinstance(value, list) else [value])]
+    return [reading.word(item) for item in (value[: documents.MOST] if isinstance(value, list) else [value])]
 
 
 def _recordings(data: Mapping[str, Any]) -> tuple[Recording, ...]:

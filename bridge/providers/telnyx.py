@@ -96,11 +96,13 @@ class Telnyx:
             raise Refused(f"The signature does not match; compare {PUBLIC_KEY.name} with Mission Control.", reason="signature wrong")
         if abs(request.now - int(timestamp)) > signatures.WINDOW_S:
             raise Refused(f"Signed more than {signatures.WINDOW_S} s away from our time; compare the clocks.", reason="signature stale")
+        if not _is_json(request):
+            forms.parameters(request.body)  # refuses more than any phone system sends
         return Sender()
 
     def parse(self, request: WebhookRequest, sender: Sender) -> Heard | Ignored:
         """One event of Call Control, or one request of TeXML."""
-        if request.body.lstrip().startswith(b"{"):
+        if _is_json(request):
             return self._parse_event(request, sender)
         fields = forms.Fields.of(request)
         heard = self._hear(fields, request.what, account=sender.account, kind=forms.kind(fields))
@@ -180,6 +182,11 @@ class Telnyx:
     def _identify(self, value: object) -> Caller | None:
         raw = reading.word(value)
         return None if raw is None else numbers.identify(raw, region=self._region)
+
+
+def _is_json(request: WebhookRequest) -> bool:
+    """An event of Call Control. The content type is not signed, so the body itself tells."""
+    return request.body.lstrip().startswith(b"{")
 
 
 def _keys(text: str) -> tuple[Ed25519PublicKey, ...]:

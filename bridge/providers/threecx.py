@@ -22,7 +22,7 @@ from typing import Any
 from bridge import numbers
 from bridge.call import Call, Caller, Direction, Input, Recording, Status, Transcript
 from bridge.errors import Refused
-from bridge.providers import documents, reading, shared_secrets
+from bridge.providers import documents, forms, reading, shared_secrets
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
 from bridge.settings import ProviderSetting, Settings
 
@@ -35,6 +35,7 @@ STATUSES: Mapping[str, Status] = {
     "started": Status.RINGING,
     "input": Status.IN_PROGRESS,
 }
+_NEVER = re.compile(r"\b0001\b")  # the year of a time that was never set, in any order of its parts
 OUTBOUND_TYPES = frozenset({"outbound", "notanswered"})
 
 TOKEN = ProviderSetting(
@@ -110,7 +111,7 @@ class ThreeCx:
             dialled=numbers.dialled(_told(report, "Dialled"), self._region),
             status=status,
             raw_status=_told(report, "CallType"),
-            caller_name=_told(report, "Name"),
+            caller_name=forms.display_name(_told(report, "Name")),
             started_at=started_at,
             answered_at=reading.instant(_told(report, "CallEstablishedTimeUTC")),
             ended_at=reading.instant(_told(report, "CallEndTimeUTC")),
@@ -138,7 +139,7 @@ def _derived_id(report: Mapping[str, Any], caller: Caller | None) -> str:
 
     Callers without a number are told apart by the agent who took the call, and a report without a time by all that it says.
     """
-    started = _told(report, "CallStartTimeUTC") or _told(report, "DateTime")
+    started = next((text for name in ("CallStartTimeUTC", "DateTime") if (text := _told(report, name)) and not _NEVER.search(text)), None)
     who = (caller.e164 if caller else None) or f"{_told(report, 'Number')} at {_told(report, 'Agent')}"
     at = reading.instant(started)
     second = str(int(at.timestamp())) if at else started

@@ -40,7 +40,8 @@ def _aircall(asked: Asked, calls: Calls, world: World) -> Answer:
     since, until = float(asked.query["from"]), float(asked.query["to"])
     found = [call for call in calls if since <= call.started <= until]
     size, number = min(int(asked.query["per_page"]), world.page_size, 50), int(asked.query.get("page", 1))
-    following = f"{world.url}{asked.path}?{urlencode({**asked.query, 'page': number + 1})}" if number * size < len(found) else None
+    # Its own link need not hold the filter, and following it would begin with the account's oldest call.
+    following = f"{world.url}{asked.path}?page={number + 1}&per_page={size}" if number * size < len(found) else None
     rows = [
         {
             "id": int(call.id),
@@ -84,6 +85,34 @@ def _dialpad(asked: Asked, calls: Calls, world: World) -> Answer:
     return Answer(200, {"items": rows, **cursor})
 
 
+def _quo(asked: Asked, calls: Calls, world: World) -> Answer:
+    """The newest first; who took part, and by `actorId` on which side. Requests without the version are refused."""
+    if not asked.headers.get("authorization") or asked.headers["authorization"].startswith("Bearer"):
+        return Answer(401, {"message": "Unauthorized", "title": "Unauthorized"})  # the key stands there as it is
+    if asked.headers.get("quo-api-version") != "2026-03-30":
+        return Answer(400, {"message": "The Quo-Api-Version header is required", "title": "Bad Request"})
+    since, until = iso_at(asked.query["createdAt[gte]"]), iso_at(asked.query["createdAt[lte]"])
+    found = [call for call in calls if since <= call.started <= until][::-1]
+    size, offset = min(int(asked.query.get("limit", 10)), world.page_size, 50), int(base64.b64decode(asked.query.get("after", "MA==")))
+    rows = [
+        {
+            "id": call.id,
+            "phoneNumberId": "PN1",
+            "actorId": "US1",
+            "direction": "incoming" if call.direction == "inbound" else "outgoing",
+            "status": call.status,
+            "participants": [{"phoneNumber": call.dialled, "actorId": "US1"}, {"phoneNumber": call.caller, "actorId": None}],
+            "createdAt": iso(call.started),
+            "answeredAt": iso(call.started) if call.status in {"completed", "in-progress"} else None,
+            "completedAt": None if call.status == "in-progress" else iso(call.ended),
+            "duration": call.duration_s,
+        }
+        for call in found[offset : offset + size]
+    ]
+    cursor = base64.b64encode(str(offset + size).encode()).decode() if offset + size < len(found) else None
+    return Answer(200, {"data": rows, "nextCursor": cursor})
+
+
 # ---- RingCentral
 
 
@@ -119,6 +148,7 @@ SHAPES = (
     Shape("callrail", r"/v3/a/\w+/calls\.json", "Token token=", _callrail),
     Shape("aircall", r"/v1/calls", "Basic ", _aircall),
     Shape("dialpad", r"/api/v2/call", "Bearer ", _dialpad),
+    Shape("quo", r"/calls", "", _quo),
     Shape("ringcentral", r"/restapi/oauth/token", "Basic ", _ringcentral_token),
     Shape("ringcentral", r"/restapi/v1\.0/account/~/call-log", "Bearer ", _ringcentral),
 )

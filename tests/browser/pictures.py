@@ -5,21 +5,27 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+import redis
+from playwright.sync_api import Browser, sync_playwright
 from werkzeug.security import generate_password_hash
 
+from bridge.clock import RedisClock
 from bridge.commands.demo import SETTINGS
+from bridge.intake import daily
 from bridge.sandbox.deployment import ROOT, Deployment
-from bridge.sandbox.story import SCENES, Story
+from bridge.sandbox.story import SCENES, Played, Story
 from tests.browser.conftest import CHROMIUM, DESKTOP, FLAGS, PHONE
+from tests.support.house import make_store
 
 FOLDER = ROOT / "docs" / "images"
 NAME, PASSWORD = "olga", "a password for pictures"
 LOOKS = {"": (DESKTOP, "light"), "-phone": (PHONE, "light"), "-dark": (PHONE, "dark")}  # the end of a picture's name
+PICTURES = ("today", "today-phone", "today-dark", "attention-phone", "call-phone", "replay-phone")
 
 
 def main(folder: Path) -> int:
@@ -33,19 +39,22 @@ def main(folder: Path) -> int:
         Deployment(Path(data), environment=SETTINGS | {"CONSOLE_USERS": users}) as demo,
     ):
         played = list(Story(demo, random.Random(1)).play([scene for scene in SCENES if not scene.killed]))
+        add_up(demo, played)
         parked = next(key for one in played for key, call in zip(one.keys, one.calls, strict=True) if call["state"] == "needs_attention")
-        done = next(key for one in played for key, call in zip(one.keys, one.calls, strict=True) if call["contact_id"])
-        paths = {
-            "today": "",
-            "attention": "/attention",
-            "call": f"/calls/{parked}",
-            "replay": f"/calls/{parked}/replay",
-            "done": f"/calls/{done}",
-        }
+        paths = {"today": "", "attention": "/attention", "call": f"/calls/{parked}", "replay": f"/calls/{parked}/replay"}
         with chromium() as browser:
             for look in LOOKS:
                 take(browser, demo.url, look, paths, folder)
     return 0
+
+
+def add_up(demo: Deployment, played: Sequence[Played]) -> None:
+    """The day's sum, as if Twilio's own list had been read: it names the calls that were played."""
+    with redis.Redis.from_url(demo.redis.url) as connection:
+        store = make_store(connection, RedisClock(connection))
+        now, keys = store.clock.now(), [*dict.fromkeys(key for one in played for key in one.keys)]
+        day = datetime.fromtimestamp(now, UTC).date()
+        daily.keep(connection, [daily.add_up(day, "twilio", keys, store.get_many(keys), (), fault=None, at=now)])
 
 
 @contextmanager
@@ -59,16 +68,18 @@ def chromium() -> Iterator[Browser]:
 def take(browser: Browser, url: str, look: str, paths: dict[str, str], folder: Path) -> None:
     viewport, scheme = LOOKS[look]
     context = browser.new_context(viewport=viewport, color_scheme=scheme, device_scale_factor=2)
-    page: Page = context.new_page()
+    page = context.new_page()
     page.goto(f"{url}/console")
     page.get_by_label("Name").fill(NAME)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     page.wait_for_url("**/console")
-    for name, path in paths.items():
-        page.goto(f"{url}/console{path}")
-        page.screenshot(path=folder / f"console-{name}{look}.png")
-        sys.stdout.write(f"{folder / f'console-{name}{look}.png'}\n")
+    for name in PICTURES:
+        what, dash, side = name.partition("-")
+        if dash + side == look:
+            page.goto(f"{url}/console{paths[what]}")
+            page.screenshot(path=folder / f"console-{name}.png", full_page=not look)  # a desk has room; a phone shows what a phone shows
+            sys.stdout.write(f"{folder / f'console-{name}.png'}\n")
     context.close()
 
 

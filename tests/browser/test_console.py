@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from bridge.console import bulk
 from tests.browser.conftest import DESKTOP, Person, Served
 from tests.console.support import NUMBERS
 
@@ -16,8 +17,8 @@ def test_a_failed_call_is_found_understood_replayed_and_seen_to_be_done(person: 
     page.get_by_role("link", name="The token is not authorized for this scope").click()
     expect(page.get_by_text("GHL_TOKEN lacks a scope: add contacts.write")).to_be_visible()
     page.get_by_role("link", name="Replay …").click()
-    expect(page.get_by_role("heading", name="Replay: what it would do")).to_be_visible()
-    expect(page.get_by_text("Find or create the lead")).to_be_visible()
+    expect(page.get_by_role("heading", name="Replay this call?")).to_be_visible()
+    expect(page.get_by_text("A replay would find or create the lead, tag the lead, write the call's note.")).to_be_visible()
     assert served.site.entry(call_key).state == "needs_attention", "looking has sent nothing"
     page.get_by_role("button", name="Replay now").click()
     expect(page.get_by_text("Done: a new lead was made.")).to_be_visible()
@@ -81,36 +82,18 @@ def test_a_page_can_be_used_from_the_keyboard(person: Person, served: Served) ->
     expect(page.get_by_role("heading", name="What you can do")).to_be_visible()
 
 
-SCHEMES = [{"color_scheme": "light"}, {"color_scheme": "dark", "viewport": DESKTOP}]
-
-
-@pytest.mark.parametrize("person", SCHEMES, indirect=True, ids=["light phone", "dark desktop"])
-def test_axe_finds_nothing_on_any_page(person: Person, served: Served, axe_source: str) -> None:
-    site = served.site
-    failed, done = site.fail(7), site.accept(8)
-    site.run(done)
-    page = person.go("/console/login")
-    faults = violations(page, axe_source)
-    person.log_in("olga")
-    paths = ["", "/calls", "/calls?provider=none", "/attention", "/ignored", "/all/replay", f"/calls/{failed}", f"/calls/{failed}/replay"]
-    for path in [*paths, f"/calls/{done}"]:
-        person.go(f"/console{path}")
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        faults += violations(page, axe_source)
-    assert not faults, "\n".join(faults)
-
-
-def violations(page, source: str) -> list[str]:
-    """What axe finds, against WCAG 2.2 AA and its own best practice."""
-    page.evaluate(source)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    return [f"{page.url}: {one['id']} {one['help']} {[node['html'][:120] for node in one['nodes']][:3]}" for one in found]
-
-
-@pytest.mark.parametrize("person", [{"viewport": {"width": 320, "height": 700}}], indirect=True)
-def test_nothing_is_wider_than_a_small_phone(person: Person, served: Served) -> None:
-    failed = served.site.fail(9)
-    page = person.log_in("olga")
-    for path in ("", "/calls", "/attention", f"/calls/{failed}", f"/calls/{failed}/replay", "/all/replay", "/ignored"):
-        person.go(f"/console{path}")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
+def test_a_bulk_action_that_one_request_cannot_finish_goes_on_by_itself(
+    person: Person, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "SLICE_S", 0.0)
+    monkeypatch.setattr(bulk, "BATCH", 2)
+    parked = [served.site.park(number) for number in range(5)]
+    page = person.log_in("otto")
+    person.go("/console/attention")
+    page.get_by_text("Act on all of these at once").click()
+    page.get_by_role("link", name="Close all …").click()
+    page.get_by_label("Reason, kept with each call").fill("they were rung back")
+    page.get_by_role("button", name="Close them").click()
+    expect(page.get_by_text("2 of 5 so far")).to_be_visible()
+    expect(page.get_by_text("5 calls are closed.")).to_be_visible()
+    assert {served.site.entry(call_key).closed_by for call_key in parked} == {"otto"}

@@ -180,3 +180,9 @@ class Browser:
         form = next((part for head, part in heads.items() if f'action="{path}"' in head or "action=" not in head), source)
         hidden = dict(re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', form.partition("</form>")[0]))
         return self.client.post(path, data=hidden | fields)
+
+
+def flashed(browser: Browser) -> str:
+    """What the next page says of what was just done."""
+    found = re.search(r'class="flash[^>]*>([^<]+)<', browser.get("/console/attention").text)
+    return found[1] if found else ""

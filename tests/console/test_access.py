@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from bridge.console import site as console
 from bridge.console.users import Role
 from tests.console.support import PASSWORD, USERS, Browser, Site
 
-ANYBODY = {"console.login", "console.static"}
+ANYBODY = {"console.login", "console.static", "console.missing"}
 ROLES = {
     Role.VIEWER: {
         "console.logout",
         "console.today",
         "console.today_live",
         "console.calls",
+        "console.search",
         "console.call",
         "console.call_live",
         "console.attention",
@@ -32,17 +34,24 @@ ROLES = {
         "console.close",
         "console.assign",
         "console.bulk",
+        "console.press",
+        "console.work",
+        "console.go_on",
+        "console.stop",
     },
     Role.OWNER: {"console.ignored"},
 }
 GUARDS = {endpoint: (role,) for role, endpoints in ROLES.items() for endpoint in endpoints} | dict.fromkeys(ANYBODY, (None,))
 
 
+SAMPLES = {"<call_key>": "twilio-CA0", "<action>": "replay", "<path:name>": "live.js", "<work_id>": "0" * 16, "<path:path>": "nothing"}
+
+
 def addresses(site: Site) -> list[tuple[str, str, str]]:
     """(endpoint, method, path) of every route of the console."""
     found = []
     for rule in site.app.url_map.iter_rules():
-        path = rule.rule.replace("<call_key>", "twilio-CA0").replace("<action>", "replay").replace("<path:name>", "live.js")
+        path = functools.reduce(lambda path, sample: path.replace(*sample), SAMPLES.items(), rule.rule)
         found += [(rule.endpoint, method, path) for method in rule.methods & {"GET", "POST"} if rule.endpoint.startswith("console.")]
     return found
 

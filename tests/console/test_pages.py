@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from dataclasses import replace
 
@@ -15,11 +16,11 @@ from tests.console.support import NUMBERS, Browser, Site
 from tests.support.builders import ANONYMOUS
 
 NAME = "Zebulon Quartermaine"
-SECRETS = {NAME, "4111111111111111", "My name is Zebulon", "Metropolis"}
+SECRETS = {NAME, NAME.upper(), "4111111111111111", "My name is Zebulon", "Metropolis"}
 
 
 def rich_call(site: Site, number: int = 0) -> str:
-    """A call that knows everything that a caller may have told."""
+    """A call that knows everything that a caller may have told, and whose contact GoHighLevel refuses in words that name the caller."""
     facts = {
         "caller_name": NAME,
         "city": "Metropolis",
@@ -27,7 +28,12 @@ def rich_call(site: Site, number: int = 0) -> str:
         "recordings": (Recording("RE1", "https://api.example.com/RE1"),),
         "transcripts": (Transcript("TR1", "My name is Zebulon"),),
     }
-    return site.fail(number, **facts)
+    said = json.dumps({"message": f"phone {NUMBERS[number]} of {NAME.upper()} is taken"})
+    fault = site.ghl.add_fault("plain_text", status=400, text=said, method="POST", path="/contacts/")
+    call_key = site.accept(number, **facts)
+    site.run(call_key)
+    site.ghl.remove_fault(fault)
+    return call_key
 
 
 def reachable(browser: Browser) -> dict[str, str]:
@@ -62,7 +68,7 @@ def test_no_page_shows_a_number_or_a_name_unless_it_is_revealed(site: Site, name
 def test_a_reveal_shows_all_and_is_written_down(site: Site, operator: Browser) -> None:
     call_key = rich_call(site, 3)
     page = operator.send(f"/console/calls/{call_key}/reveal", f"/console/calls/{call_key}").text
-    assert {secret for secret in SECRETS - {"Metropolis"} if secret in page} == SECRETS - {"Metropolis"}
+    assert {secret for secret in SECRETS if secret in page} == SECRETS
     assert NUMBERS[3] in page
     assert "a caller" in page, "the raw event"
     assert site.store.trail(call_key)[-1]["what"] == "revealed"
@@ -95,8 +101,8 @@ def test_the_first_page_says_that_all_is_well(site: Site, viewer: Browser) -> No
     page = viewer.page("/console")
     assert "All is well" in page
     assert "Nothing needs you" in page
-    assert re.search(r"<b>1</b> calls today", page)
-    assert re.search(r"<b>1</b> leads", page)
+    assert re.search(r"<b>1</b> call today", page)
+    assert re.search(r"<b>1</b> lead", page)
 
 
 def test_the_first_page_says_what_is_wrong_with_the_deployment_first(site: Site, viewer: Browser) -> None:
@@ -118,7 +124,7 @@ def test_the_first_page_shows_the_oldest_waiting_call_against_its_promise(site: 
 def test_the_live_part_is_the_same_page_without_its_frame(site: Site, viewer: Browser) -> None:
     site.fail(0)
     assert "<html" not in viewer.page("/console/live")
-    assert "came to need attention" in viewer.page("/console/live")
+    assert "needed attention" in viewer.page("/console/live")
     assert site.browser().get("/console/live", headers={"X-Live": "1"}).status_code == 401
 
 
@@ -182,7 +188,11 @@ def test_a_filter_that_cannot_be_read_is_explained(viewer: Browser, query: str) 
     assert "This filter cannot be read" in answer.text
 
 
-def test_the_search_finds_a_call_by_whatever_somebody_has_at_hand(site: Site, viewer: Browser) -> None:
+def search(browser: Browser, text: str):
+    return browser.send("/console/search", "/console/calls", q=text)
+
+
+def test_the_search_finds_a_call_by_whatever_somebody_has_at_hand(site: Site, operator: Browser) -> None:
     call_key = site.accept(0)
     contact = site.run(call_key).contact_id
     found = {
@@ -194,8 +204,9 @@ def test_the_search_finds_a_call_by_whatever_somebody_has_at_hand(site: Site, vi
         "+1 555 010 9999": "/console/calls?dialled=%2B15550109999",
     }
     for text, there in found.items():
-        assert viewer.get("/console/calls", query_string={"q": text}).headers["Location"] == there
-    assert "Nothing was found" in viewer.client.get("/console/calls?q=nobody", follow_redirects=True).text
+        assert search(operator, text).headers["Location"] == there
+    search(operator, "nobody")
+    assert "Nothing was found" in operator.page("/console/calls")
 
 
 def test_an_empty_ledger_says_what_to_do(viewer: Browser) -> None:

@@ -50,7 +50,7 @@ SENTENCES: list[tuple[Entry, str]] = [
         by_hand.replay(parked_entry(), NOW, start_at=NOW - 1),
         "Accepted; goes on any moment, because it is being replayed, and live calls go first.",
     ),
-    (parked_entry(), "Needs attention: it was refused, and no retry mends that. For anna, until 15:05."),
+    (parked_entry(), "Needs attention: it was refused, and no retry mends that."),
     (replace(done_entry(), contact_id="c1", contact_created=True), "Done: a new lead was made."),
     (replace(done_entry(), contact_id="c1"), "Done: the call is with its contact."),
     (replace(done_entry(), reason="the caller withheld the number"), "Done without a lead: the caller withheld the number."),
@@ -77,7 +77,7 @@ def test_a_number_is_masked_unless_it_may_be_seen() -> None:
 def test_who_has_no_number_is_told_in_words() -> None:
     withheld = make_entry(facts=make_call(caller=ANONYMOUS))
     assert (present.caller(withheld), present.caller(withheld, clear=True)) == ("number withheld", "number withheld (anonymous)")
-    assert present.caller(make_entry(facts=make_call(caller=None))) == "not told yet"
+    assert present.caller(make_entry(facts=make_call(caller=None))) == "caller not told yet"
 
 
 STORY = [
@@ -93,6 +93,7 @@ STORY = [
     ({"what": "lead", "how": "found", "contact_id": "c1"}, "good", "The caller's contact was found."),
     ({"what": "lead", "how": "some newer way"}, "good", "The contact was settled."),
     ({"what": "replayed", "by": "otto", "reason": "mended", "step": "tag_lead"}, "person", "otto put the call back. It starts over at"),
+    ({"what": "closed", "by": "otto", "reason": "r", "bulk": "1f"}, "person", "otto closed it by hand, as one of many. Reason: r"),
     ({"what": "worker died"}, "bad", "during attempt ?"),
     ({"what": "something of a newer release"}, "work", "Something of a newer release."),
 ]

@@ -45,6 +45,7 @@ CASES = (
     ListCase(
         "aircall", "call-created", {"AIRCALL_WEBHOOK_TOKEN": "a" * 32}, {"AIRCALL_API_ID": "i", "AIRCALL_API_TOKEN": "t"}, numeric=True
     ),
+    ListCase("quo", "call-completed", {"QUO_SECRET": "whsec_" + "QUJD" * 10}, {"QUO_API_KEY": "k"}),
     ListCase(
         "bandwidth",
         "initiate",

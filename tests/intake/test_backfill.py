@@ -85,11 +85,34 @@ def test_call_so_young_that_its_webhook_is_on_its_way_is_left_for_later(house, f
     assert filler.fill().inserted == 1
 
 
+def test_call_that_has_just_ended_is_left_to_a_webhook_that_is_sent_at_the_end(house, filler, world) -> None:
+    world.add("twilio", a_call(0, started=NOW - 600, duration_s=590))
+    found = filler.fill()
+    assert (found.inserted, found.too_young, found.young_since) == (0, 1, NOW - 600)
+    house.clock.advance(60)
+    assert filler.fill().inserted == 1
+
+
 def test_list_that_spells_a_known_caller_otherwise_makes_no_conflict(house, filler, world) -> None:
     house.accept(make_call(root_id="CA0", caller=Caller("sip:jane@example.com", CallerKind.SIP)))
     world.add("twilio", a_call(0, **WITHHELD))
     assert filler.fill().known == 1
     assert house.entry(KEY).conflicts == ()
+
+
+def test_webhook_that_comes_while_a_list_goes_in_is_left_alone_like_any_other(house, filler, world) -> None:
+    world.add("twilio", a_call(0, **WITHHELD))
+    look_up = house.store.get_many
+
+    def webhook_comes(keys):
+        known = look_up(keys)
+        house.accept(make_call(root_id="CA0", caller=Caller("sip:jane@example.com", CallerKind.SIP)))
+        return known
+
+    house.store.get_many = webhook_comes
+    assert filler.fill().known == 1
+    assert house.entry(KEY).conflicts == ()
+    assert house.entry(KEY).source == "webhook"
 
 
 def test_call_that_nobody_named_a_caller_for_gets_one_from_the_list(house, filler, world) -> None:
@@ -221,8 +244,28 @@ def test_list_that_never_ends_is_given_up(house, filler, world, monkeypatch) -> 
     asks = iter(range(100))
     lister.following = lambda ask, page, rows: type(ask)(ask.url, (*ask.query, ("again", str(next(asks)))))
     world.add("twilio", a_call(0))
-    assert filler.fill().inserted == 1
+    found = filler.fill()
+    assert found.inserted == 1
     assert len(world.asked) == 3
+    assert found.listed.fault.cause == "list.endless"  # what was not read is not taken for read
+
+
+def test_list_that_names_the_same_page_again_was_not_read_to_its_end(filler, world) -> None:
+    (lister,) = filler.lists.listers
+    lister.following = lambda ask, page, rows: ask
+    world.add("twilio", a_call(0))
+    found = filler.fill()
+    assert (found.inserted, found.listed.fault.cause) == (1, "list.endless")
+
+
+@pytest.mark.parametrize("uri", ["http://[", "//elsewhere.example.com/x", "http://127.0.0.1:x/"])
+def test_link_that_leads_nowhere_is_a_fault_of_that_list_alone(filler, world, uri) -> None:
+    (lister,) = filler.lists.listers
+    lister.following = lambda ask, page, rows: type(ask)(uri)
+    world.add("twilio", a_call(0))
+    found = filler.fill()
+    assert found.inserted == 1
+    assert found.listed.fault.cause.startswith("list.")
 
 
 def test_accounts_list_is_asked_for_a_day_more_on_each_side(filler, world) -> None:

@@ -6,13 +6,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from bridge.call import Status
+from bridge.call import CallerKind, Status
 from bridge.errors import Permanent, Transient, WrongSettings
 from bridge.intake.backfill import Backfill
 from bridge.ledger.entry import Plan
 from bridge.providers import lists, registry
 from bridge.providers.lists import LISTS
-from bridge.providers.lists.base import Ask, Window
+from bridge.providers.lists.base import Ask, Page, Window
 from bridge.providers.lists.http import Fetcher
 from bridge.sandbox.call_list_types import SandboxCall
 from bridge.sandbox.call_lists import CallLists
@@ -259,6 +259,63 @@ def test_vonage_is_asked_day_by_day(world) -> None:
     rows, _, faults = read(case, world, Window(NOW - 4 * 86_400, NOW))
     assert not faults
     assert len(rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("links", "index"),
+    [
+        ({"self": {"href": "/calls?page_size=10&record_index=20&order=asc"}}, "100"),  # the reference's own example: no link at all
+        ({"next": {"href": "/v1/calls?page_size=100&record_index=1"}}, "1"),  # as recorded by the SDK
+    ],
+)
+def test_next_page_of_vonage_keeps_the_filter_and_is_found_with_or_without_a_link(application, links, index) -> None:
+    (lister,) = listers(BY_NAME["vonage"], None, **application)
+    first = lister.first(WINDOW)
+    second = lister.following(first, Page({"count": "250", "_links": links}), 100)
+    assert dict(second.query) == dict(first.query) | {"record_index": index}
+    assert lister.following(second, Page({"count": "101", "_links": {}}), 100) is None
+
+
+def test_call_at_bandwidth_in_a_state_of_tomorrow_has_not_ended() -> None:
+    (lister,) = listers(BY_NAME["bandwidth"])
+    told = {"callId": "c1", "direction": "inbound", "from": "+15550101234", "to": "+15550109999", "startTime": "2026-01-15T15:04:05Z"}
+    assert not lister.read(told | {"state": "held"}).call.is_over
+    assert lister.read(told | {"state": "archived", "endTime": "2026-01-15T15:05:43Z", "disconnectCause": "hangup"}).call.is_over
+
+
+def test_signalwire_is_asked_for_a_day_more_since_its_filter_may_mean_days() -> None:
+    (lister,) = listers(BY_NAME["signalwire"])
+    assert dict(lister.first(WINDOW).query)["StartTime>"] == "Wed, 14 Jan 2026 13:04:05 +0000"
+
+
+def quo_row(*participants, **told):
+    named = [{"phoneNumber": number, "actorId": actor} for number, actor in participants]
+    return {"id": "AC1", "direction": "incoming", "status": "completed", "participants": named} | told
+
+
+def test_caller_at_quo_is_who_does_not_belong_to_the_workspace() -> None:
+    (lister,) = listers(BY_NAME["quo"])
+    call = lister.read(quo_row(("+15550109999", "US1"), ("+15550109999", "US2"), ("+15550101234", None))).call
+    assert (call.caller.e164, call.dialled) == ("+15550101234", "+15550109999")
+    assert lister.read(quo_row(("+15550109999", "US1"), ("anonymous", None))).call.caller.kind is CallerKind.WITHHELD
+
+
+def test_who_called_a_group_of_outsiders_is_not_guessed() -> None:
+    (lister,) = listers(BY_NAME["quo"])
+    group = quo_row(("+15550109999", "US1"), ("+15550101234", None), ("+15550106666", None))
+    assert lister.read(group).reason == "several outsiders took part, and nothing tells who called"
+    assert lister.read(group | {"direction": "outgoing"}).reason == "outbound call"
+
+
+def test_voicemail_comes_with_a_call_that_quo_lists(world) -> None:
+    case = BY_NAME["quo"]
+    world.add("quo", a_call(case))
+    read(case, world)
+    assert world.asked[0].query["include"] == "voicemail"
+    (lister,) = listers(case)
+    voicemail = {"id": "VM1", "recordingUrl": "https://example.com/v.mp3", "transcript": "Call me back."}
+    call = lister.read(quo_row(("+15550101234", None), status="missed", voicemail=voicemail)).call
+    assert ([one.id for one in call.recordings], [one.text for one in call.transcripts]) == (["VM1"], ["Call me back."])
 
 
 def test_record_without_conversation_makes_no_second_call() -> None:

@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+from bridge.errors import Transient
 from bridge.intake import daily
+from bridge.intake.backfill import Listed
 from bridge.intake.catch_up import SOON_S, SUMMED, TURN, CatchUp
 from bridge.sandbox.call_lists import CallLists
 from tests.intake.backfills import Filler, a_call, a_house
@@ -60,11 +62,31 @@ def test_list_that_failed_is_asked_again_soon_from_the_same_place(house, world) 
     assert ours.once()[0].inserted == 1
 
 
+def test_list_that_says_when_to_come_again_is_left_alone_until_then(house, world) -> None:
+    ours = catch_up(house)
+    ours.backfill.read = lambda lister, window: Listed(lister, window, fault=Transient("busy", cause="list.429", retry_in=300))
+    ours.once()
+    assert SOON_S * 1000 < house.connection.pttl(TURN) <= 300_000
+
+
 def test_window_reaches_back_over_an_outage_of_hours(house, world) -> None:
     ours = catch_up(house)
     ours.once()
     world.add("twilio", a_call(0, started=NOW + 1800))
     house.clock.advance(9 * 3600)
+    house.connection.delete(TURN)
+    assert ours.once()[0].inserted == 1
+
+
+def test_call_that_was_left_to_its_webhook_lies_in_the_next_window_too(house, world) -> None:
+    ours = catch_up(house, overlap_s=60.0)
+    house.clock.at = NOW - 3000
+    ours.once()  # so that the next window begins before the call
+    house.clock.at = NOW
+    world.add("twilio", a_call(0, started=NOW - 2500, duration_s=2490))
+    house.connection.delete(TURN)
+    assert ours.once()[0].too_young == 1
+    house.clock.advance(60)
     house.connection.delete(TURN)
     assert ours.once()[0].inserted == 1
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from bridge.call import Status
 from bridge.errors import Transient
 from bridge.intake import daily
 from bridge.intake.backfill import Listed
@@ -91,6 +92,27 @@ def test_call_of_the_last_minute_is_counted_on_neither_side(house, world) -> Non
     house.accept(make_call(root_id="CA8", started_at=datetime.fromtimestamp(NOW - 10, UTC)))
     told = day_sum(house, world)
     assert (told.listed, told.ok) == (0, True)
+
+
+def test_call_that_goes_on_or_has_just_ended_accuses_nobody(house, world) -> None:
+    """Plivo, Dialpad, RingCentral and others list a call only when it is over."""
+    house.clock.at = NOW - 1800
+    house.accept(make_call(root_id="CA7", started_at=STARTED, status=Status.IN_PROGRESS, raw_status="in-progress"))
+    house.clock.at = NOW
+    assert day_sum(house, world).ok
+    ended = datetime.fromtimestamp(NOW - 20, UTC)
+    house.accept(make_call(root_id="CA7", started_at=STARTED, ended_at=ended), "the end")
+    assert day_sum(house, world).ok
+    house.clock.advance(120)
+    assert day_sum(house, world).unlisted == ("twilio-CA7",)
+
+
+def test_call_whose_end_was_never_told_is_named_after_hours(house, world) -> None:
+    house.clock.at = NOW - 5 * 3600
+    began = datetime.fromtimestamp(NOW - 5 * 3600, UTC)
+    house.accept(make_call(root_id="CA7", started_at=began, status=Status.RINGING, raw_status="ringing"))
+    house.clock.at = NOW
+    assert day_sum(house, world).unlisted == ("twilio-CA7",)
 
 
 def test_list_that_was_not_read_to_its_end_accuses_no_call(house, world) -> None:

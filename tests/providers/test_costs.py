@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
@@ -10,9 +11,9 @@ import pytest
 
 from bridge.errors import Refused
 from bridge.intake.webhook import BODY_LIMIT
-from bridge.providers import registry
+from bridge.providers import documents, registry
 from bridge.providers.base import WebhookRequest
-from tests.providers import carriers
+from tests.providers import carriers, fuzz_inputs
 from tests.providers.support import NOW, PUBLIC_URL, settings
 from tests.providers.test_contract import CASES, HEADER_NAMES
 
@@ -73,6 +74,40 @@ def test_the_heaviest_body_is_refused_within_50_ms(provider):
 def test_the_heaviest_header_is_refused_within_50_ms(provider):
     dear = {name: cost(provider, request(BODIES["escapes"], given, TYPES[1])) for name, given in HEADERS.items()}
     assert {what: seconds for what, seconds in dear.items() if seconds >= MOST_S} == {}
+
+
+# As long as a body may be, and signed: whoever has the secret shall not be able to hold a process up either.
+HEAVY = {
+    "pairs": b"CallSid=c1&uniqueid=c1&CallUUID=c1&From=%2B15550101234&" + b"&".join([b"Digits=%31"] * 23_800),
+    "inputs": b'{"data":{"call_id":"1","digits":[' + b",".join([b'"1"'] * 60_000) + b"]}}",
+    "parties": b'{"body":{"telephonySessionId":"s","parties":['
+    + b",".join([b'{"direction":"Inbound","from":{"phoneNumber":"+15550101234"},"to":{"phoneNumber":"+15550109999"}}'] * 2600)
+    + b"]}}",
+    "choices": b'{"data":{"id":"1","ivr_options_selected":[' + b",".join([b'{"key":"1","id":"2"}'] * 12_000) + b"]}}",
+    "recordings": b'{"type":"call.x","data":{"resource":{"id":"1","media":[' + b",".join([b'{"url":"https://x/y"}'] * 11_000) + b"]}}}",
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("weight", HEAVY)
+def test_the_heaviest_signed_body_is_read_within_50_ms(provider, weight):
+    longest = 190_000 if provider == "dialpad" else BODY_LIMIT  # a token is a third longer than what it holds
+    body = HEAVY[weight][:longest]
+    spent = []
+    while len(spent) < 3 and min(spent, default=MOST_S) >= MOST_S:
+        told = fuzz_inputs.signed(provider, "POST", "voice", TYPES[weight == "pairs"], body, NOW).request
+        begun = time.thread_time()
+        with contextlib.suppress(Refused):  # too many parameters
+            heard = PROVIDERS[provider].parse(told, PROVIDERS[provider].verify(told))
+            PROVIDERS[provider].answer(heard.kind, told)
+        spent.append(time.thread_time() - begun)
+    assert min(spent) < MOST_S
+
+
+def test_inputs_without_end_are_cut_off_so_that_merging_them_costs_little():
+    told = fuzz_inputs.signed("generic", "POST", "", TYPES[0], HEAVY["inputs"], NOW).request
+    heard = PROVIDERS["generic"].parse(told, PROVIDERS["generic"].verify(told))
+    assert len(heard.call.inputs) == documents.MOST
 
 
 def test_the_name_of_a_key_may_be_long_too():

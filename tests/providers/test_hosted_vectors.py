@@ -105,8 +105,9 @@ def test_a_key_of_one_scheme_proves_nothing_in_the_other():
 
 
 def test_the_standard_signature_is_the_librarys_own():
-    webhooks = pytest.importorskip("standardwebhooks.webhooks")
     from unittest.mock import patch
+
+    from standardwebhooks import webhooks
 
     with patch.object(webhooks, "datetime", wraps=webhooks.datetime) as clock:
         clock.now.return_value = webhooks.datetime.fromtimestamp(QUO["now"], webhooks.timezone.utc)

@@ -62,6 +62,8 @@ def test_participants_that_quo_could_not_tell_are_not_told():
         ("call.missed", {}, Status.NO_ANSWER),
         ("call.answered", {"status": "in_progress"}, Status.IN_PROGRESS),
         ("call.forwarded", {}, Status.IN_PROGRESS),
+        ("call.completed", {"status": "answered", "completedAt": "2026-01-15T15:05:00Z"}, Status.COMPLETED),
+        ("", {"status": "forwarded", "completedAt": "2026-01-15T15:05:00Z", "answeredAt": None}, Status.NO_ANSWER),
         ("call.tomorrow", {}, Status.UNKNOWN),
     ],
 )
@@ -80,6 +82,22 @@ def test_what_is_made_from_a_call_joins_it_and_says_nothing_of_its_end():
     assert voicemail.recordings == (Recording("VM1", "https://example.com/v.mp3", 12),)
     assert voicemail.transcripts == (Transcript("AC1-voicemail", "Call me back."),)
     assert (voicemail.key, voicemail.status, voicemail.started_at, voicemail.duration_s) == (call().key, Status.UNKNOWN, None, None)
+
+
+@pytest.mark.parametrize("kind", ["call.recording.completed", "call.summary.completed", "call.transcript.completed"])
+def test_what_is_made_from_a_call_names_no_caller_unless_it_tells_who_rang(kind):
+    """It is made from the calls that you place as well, and names the customer whom you rang."""
+    told = call(kind, id="R1", callId="AC1", direction=None)
+    assert (told.caller, told.dialled) == (None, "+15550109999")
+    assert call(kind, id="R1", callId="AC1").caller.e164 == "+15550101234"
+    context = CONTEXT | {"direction": "outgoing"}
+    assert parse(kind, {"id": "R1", "callId": "AC1"}, context) == Ignored("outbound call")
+
+
+def test_a_voicemail_may_stand_in_its_call():
+    told = call(status="missed", voicemail={"id": "VM1", "recordingUrl": "https://example.com/v.mp3", "transcript": "Hello", "duration": 7})
+    assert told.recordings == (Recording("VM1", "https://example.com/v.mp3", 7),)
+    assert told.transcripts == (Transcript("AC1-voicemail", "Hello"),)
 
 
 def test_transcripts_and_summaries_are_texts_of_their_own():

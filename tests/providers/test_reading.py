@@ -59,6 +59,12 @@ def test_json_in_another_encoding_is_read_with_replacements():
         ("", None),
         (None, None),
         ("0001-01-01T00:00:00+23:59", None),
+        # What a field shows that was never set, and what no calendar of ours could show:
+        ("0001-01-01T00:00:00Z", None),
+        ("1970-01-01T00:00:00Z", None),
+        ("100000000", None),
+        ("9999-12-31T23:59:59Z", None),
+        ("2099-12-31T23:59:59Z", datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
 def test_an_instant_is_in_utc_or_not_told(text, expected):

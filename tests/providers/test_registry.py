@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import WrongSettings
-from bridge.providers import registry
+from bridge.providers import lists, registry
 from bridge.sandbox.phone import SAMPLES
 from tests.providers.support import SECRET, SHARED_KEY, TOKEN, settings
 
@@ -51,6 +53,25 @@ def test_a_provider_has_its_page_with_each_of_its_settings(name):
     assert page.exists(), f"docs/providers/{name}.md is missing: docs/add-a-provider.md says what belongs there"
     missing = [spec.name for spec in registry.adapter(name).settings if f"| `{spec.name}` |" not in page.read_text("utf-8")]
     assert not missing, f"docs/providers/{name}.md has no row for {missing}"
+
+
+@pytest.mark.parametrize("name", list(lists.LISTS))
+def test_a_page_says_how_its_list_of_calls_is_switched_on(name):
+    page = (PAGES / f"{name}.md").read_text("utf-8")
+    missing = [spec.name for spec in importlib.import_module(lists.LISTS[name]).SETTINGS if f"`{spec.name}`" not in page]
+    assert not missing, f"docs/providers/{name}.md does not name {missing}: whoever follows it would never get a backfill"
+    assert "../backfill.md" in page
+
+
+@pytest.mark.parametrize("name", [*registry.PROVIDERS, *RECIPES])
+def test_a_page_says_what_belongs_on_it(name):
+    """Where to click, which URL, what is sent again, what is never told, and how to try it."""
+    page = (PAGES / f"{name}.md").read_text("utf-8")
+    headings = re.findall("^## (.+)", page, re.MULTILINE)
+    for words in ("Set it up", "fail|Retries", "What it never tells", "Try it"):
+        assert any(re.search(words, heading) for heading in headings), f"docs/providers/{name}.md has no heading with {words}"
+    assert "https://bridge.example.com/webhooks/" in page
+    assert "flask --app app simulate" in page
 
 
 def test_every_page_and_every_folder_of_samples_has_its_provider():

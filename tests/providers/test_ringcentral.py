@@ -134,6 +134,8 @@ def test_a_caller_without_a_number_is_not_lost_on_the_first_leg_and_told_by_no_o
     [
         ([party(1, direction="Outbound")], "outbound call"),
         ([party(2) | {"from": {"phoneNumber": "103", "extensionId": "9"}}], "internal call"),
+        ([party(2, caller="103")], "internal call"),
+        ([party(2) | {"from": {"extensionNumber": "1030", "name": "Sam"}}], "internal call"),
         ([], "no parties"),
     ],
 )

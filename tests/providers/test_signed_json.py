@@ -98,11 +98,18 @@ def test_an_event_without_a_call_is_ignored(payload, reason):
     assert parse(payload) == Ignored(reason)
 
 
+def test_a_channel_is_amazons_alone():
+    """Whoever relays the events of an Asterisk may well send the name of its channel along."""
+    parsed = parse({"type": "call.started", "data": {"call_id": "c1", "from": "+15550101234", "channel": "PJSIP/trunk-00000001"}})
+    assert parsed.call.caller.e164 == "+15550101234"
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         ({"direction": "outbound"}, "outbound call"),
         ({"direction": "INTERNAL"}, "internal call"),
+        ({"direction": "outgoing"}, "outbound call"),
         ({"from": "201", "to": "202"}, "internal call"),
         ({"from": "+15550109999", "to": "+15550101234"}, "outbound call"),
     ],

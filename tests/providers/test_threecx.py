@@ -55,6 +55,16 @@ def test_callers_without_a_number_are_told_apart_by_the_agent():
     assert first.caller.kind is CallerKind.WITHHELD
 
 
+def test_a_time_that_was_never_set_makes_no_two_calls_one():
+    """Of a missed call some versions report the year 1."""
+    never = [{"CallStartTimeUTC": "0001-01-01T00:00:00Z"}, {"CallStartTimeUTC": "01/01/0001 00:00:00"}]
+    for told in never:
+        first, second = call(**told, DateTime="2026-01-15 15:04:05"), call(**told, DateTime="2026-01-15 16:00:00")
+        assert first.key != second.key
+        assert first.started_at is None
+        assert call(**told, Duration="00:00:05").key != call(**told, Duration="00:00:06").key
+
+
 def test_a_report_without_a_time_is_not_lost():
     without = {"CallType": "Inbound", "Number": "+15550101234", "CallStartTimeUTC": "[CallStartTimeUTC]"}
     assert parse(without).call.key == parse(without).call.key != parse(without | {"Duration": "3"}).call.key

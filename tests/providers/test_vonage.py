@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -156,6 +157,24 @@ def test_a_get_is_proven_by_what_vonage_may_have_hashed():
     assert proven(payload_hash=None)
     assert proven(payload_hash=hashlib.sha256(query.encode()).hexdigest())
     assert not proven(payload_hash=hashlib.sha256(b"another body").hexdigest())
+
+
+def test_the_token_of_a_post_proves_no_query():
+    """Its body, sent along with a GET, would else prove whatever stands in the query."""
+    posted = vonage_event()
+    adapter, moved = vonage(), replace(received(posted), method="GET", query="from=15550106666&to=15550109999&conversation_uuid=CON-9")
+    assert adapter.verify(received(posted)) == Sender()
+    with pytest.raises(Refused, match="payload_hash"):
+        adapter.verify(moved)
+
+
+def test_a_query_that_no_token_covers_costs_little():
+    query = "&".join(["from=15550101234"] * 8000)
+    request = replace(received(get("")), query=query)
+    begun = time.thread_time()
+    with pytest.raises(Refused, match="parameters"):
+        vonage().verify(request)
+    assert time.thread_time() - begun < 0.05
 
 
 # ---- What a caller hears

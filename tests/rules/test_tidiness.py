@@ -80,7 +80,7 @@ def test_scripts_can_be_run(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK), f"{script} is missing or not executable: chmod +x {script}"
 
 
-REQUIREMENTS = ["requirements", "requirements-demo", "requirements-dev"]
+REQUIREMENTS = ["requirements", "requirements-demo", "requirements-dev", "requirements-dev-alone"]
 
 
 @pytest.mark.parametrize("page", REQUIREMENTS)

@@ -46,6 +46,11 @@ function keepLive(part) {
   setTimeout(look, every);
 }
 
+// A bulk action that one request could not finish goes on by itself, as if its button were pressed.
+const further = document.querySelector("form[data-go-on]");
+if (further) setTimeout(() => further.requestSubmit(), 1000);
+if (document.querySelector("[data-busy]")) setTimeout(() => location.reload(), 2000);
+
 // A form that is sent twice by an impatient finger would only hear that the call has moved on.
 document.addEventListener("submit", (event) => {
   if (event.target.method === "post") for (const one of event.target.querySelectorAll("button")) one.disabled = true;

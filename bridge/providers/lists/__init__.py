@@ -26,6 +26,7 @@ LISTS: Mapping[str, str] = {
     "dialpad": "bridge.providers.lists.dialpad",
     "aircall": "bridge.providers.lists.aircall",
     "bandwidth": "bridge.providers.lists.bandwidth",
+    "quo": "bridge.providers.lists.quo",
 }
 
 

@@ -30,9 +30,8 @@ class AircallList(Lister):
         return Ask("/v1/calls", (*times, ("order", "asc"), ("per_page", str(PAGE_SIZE))))
 
     def following(self, ask: Ask, page: Page, rows: int) -> Ask | None:
-        del ask, rows
-        uri = link(page, "meta", "next_page_link")
-        return Ask(uri) if uri else None
+        number = int(dict(ask.query).get("page", "1")) + 1
+        return ask.turned(page=str(number)) if link(page, "meta", "next_page_link") and rows else None
 
     def rows(self, page: Page) -> list[Mapping[str, Any]]:
         return members(page, "calls")

@@ -24,7 +24,10 @@ ACCOUNT = ProviderSetting("BANDWIDTH_ACCOUNT_ID", "Account id whose list of call
 USER = ProviderSetting("BANDWIDTH_API_USER", "User name of an API user of the account.")
 PASSWORD = ProviderSetting("BANDWIDTH_API_PASSWORD", "Password of that API user.", secret=True)
 SETTINGS = (ACCOUNT, USER, PASSWORD)
-EVENTS: Mapping[str, str] = {"initiated": "initiate", "answered": "answer", "disconnected": "disconnect"}  # by `state`
+# The webhook that tells the same, by `state`. More states may come: such a call has ended only where it has an end.
+EVENTS: Mapping[str, str] = {
+    "queued": "initiate", "initiated": "initiate", "answered": "answer", "disconnected": "disconnect", "completed": "disconnect",
+}  # fmt: skip
 
 
 class BandwidthList(Lister):
@@ -49,7 +52,8 @@ class BandwidthList(Lister):
     def read(self, row: Mapping[str, Any]) -> Heard | Ignored:
         if reading.told(row.get("parentCallId")):
             return Ignored("a leg of another call")
-        event = EVENTS.get((reading.told(row.get("state")) or "").casefold(), "disconnect")
+        otherwise = "disconnect" if reading.told(row.get("endTime")) else "unknown"
+        event = EVENTS.get((reading.told(row.get("state")) or "").casefold(), otherwise)
         return self.as_json({**row, "eventType": event, "cause": row.get("disconnectCause")})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from bridge.errors import BridgeError
 from bridge.providers import documents, reading
@@ -44,6 +44,10 @@ class Ask:
     def target(self) -> str:
         joint = "&" if "?" in self.url else "?"
         return self.url + (joint + urlencode(self.query) if self.query else "")
+
+    def turned(self, **changed: str) -> Ask:
+        """The same request with these parameters set anew. A link to the next page need not hold our filter; this does."""
+        return replace(self, query=(*(pair for pair in self.query if pair[0] not in changed), *changed.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,16 @@ def members(page: Page, *names: str) -> list[Mapping[str, Any]]:
     """The rows under the last of `names`, one inside the other."""
     document = page.document if isinstance(page.document, dict) else {}
     return documents.members(documents.part(document, *names[:-1]), names[-1])
+
+
+def number_in(page: Page, name: str) -> int | None:
+    """A whole number at the top of the document; None where there is none."""
+    return reading.seconds(page.document.get(name)) if isinstance(page.document, dict) else None
+
+
+def parameter(uri: str | None, name: str) -> str | None:
+    """A parameter in the query of an address; None where it has none."""
+    return next(iter(parse_qs(urlsplit(uri or "").query).get(name, ())), None)
 
 
 def link(page: Page, *names: str) -> str | None:

@@ -47,10 +47,9 @@ class PlivoList(Lister):
         return Ask(f"/v1/Account/{self._auth_id}/Call/", limits)
 
     def following(self, ask: Ask, page: Page, rows: int) -> Ask | None:
-        """`meta.next` is a path with the whole query in it."""
-        del ask, rows
-        uri = link(page, "meta", "next")
-        return Ask(uri) if uri else None
+        """`meta.next` says that there is more."""
+        offset = int(dict(ask.query).get("offset", "0")) + rows
+        return ask.turned(offset=str(offset)) if link(page, "meta", "next") and rows else None
 
     def rows(self, page: Page) -> list[Mapping[str, Any]]:
         return members(page, "objects")

@@ -2,7 +2,7 @@
 
 https://developer.signalwire.com/compatibility-api/rest/list-calls
 
-Twilio's list, but `StartTime>` is an instant (RFC 2822), not a day.
+Twilio's list, but `StartTime>` is an instant in RFC 2822 by one page and a day by another: a day more is right for both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from email.utils import format_datetime
 from bridge.providers.base import Provider
 from bridge.providers.lists import laml
 from bridge.providers.lists.base import Ask, Lister, Window, basic, needed
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import DAY_S, ProviderSetting, Settings
 
 SPACE = ProviderSetting("SIGNALWIRE_SPACE", "Host of the Space whose list of calls is read: example.signalwire.com.")
 PROJECT = ProviderSetting("SIGNALWIRE_PROJECT_ID", "Project ID: SignalWire Space, API.")
@@ -31,7 +31,7 @@ class SignalWireList(laml.LamlLister):
         super().__init__(settings, adapter, f"https://{host}", basic(self._project, token), credentials)
 
     def first(self, window: Window) -> Ask:
-        since = format_datetime(datetime.fromtimestamp(window.since, UTC))
+        since = format_datetime(datetime.fromtimestamp(window.since - DAY_S, UTC))
         path = f"/api/laml/2010-04-01/Accounts/{self._project}/Calls"
         return Ask(path, (("StartTime>", since), ("PageSize", str(laml.PAGE_SIZE))))
 
