@@ -15,11 +15,8 @@ Redis keys, beside those of bridge/ledger/keys.py:
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import cast
 
 import redis
@@ -31,11 +28,10 @@ from bridge.ledger.find import Wanted
 from bridge.ledger.store import Store
 from bridge.settings import DAY_S
 from bridge.watch.masking import mask
-from bridge.watch.notify import Message, Outbox, Route
+from bridge.watch.notify import Message, Route
 from bridge.watch.promises import Breach, counted, span
-from bridge.watch.standing import Book, Kind, Sending, Standing, look, settle
-
-log = logging.getLogger(__name__)
+from bridge.watch.standing import Book, Kind, Sending
+from bridge.watch.telling import Teller
 
 NUMBERS = "cb:silence:numbers"
 BACKFILL = "backfill"
@@ -129,9 +125,11 @@ class Silence:
     owner: str
     process: str
     after_calls: float
-    outbox: Outbox = field(default_factory=Outbox)
     probe: Callable[[str], bool] | None = None
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    teller: Teller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.teller = Teller(self.book, self.store.clock, self.routes)
 
     @property
     def connection(self) -> redis.Redis:
@@ -237,18 +235,10 @@ class Silence:
     # ---- Telling
 
     def _tell(self, provider: str, breach: Breach | None) -> None:
-        """As the watcher does for its promises: what is said, and whether at all, is decided on the alert in Redis."""
-        cause, now, due = f"silence.{provider}", self.store.clock.now(), list[Sending]()
-
-        def decide(old: Standing) -> Standing:
-            new, due[:] = look(old, breach.count if breach else 0, now, [route.name for route in self.routes], self.name)
-            return new
-
-        self.book.change(self.process, cause, decide, now)
-        ways = {route.name: route for route in self.routes}
-        for sending in due:
-            message = self._message(provider, cause, breach, sending, now)
-            self.outbox.put(ways[sending.route], message, partial(self._told, cause, sending))
+        cause, now = f"silence.{provider}", self.store.clock.now()
+        self.teller.tell(
+            self.process, cause, breach.count if breach else 0, lambda sending: self._message(provider, cause, breach, sending, now)
+        )
 
     def _message(self, provider: str, cause: str, breach: Breach | None, sending: Sending, now: float) -> Message:
         thread = f"callbridge.{self.process}.{cause}.{int(sending.since)}"
@@ -259,13 +249,6 @@ class Silence:
             )
         lines = (f"What to do: {breach.do}", f"Owner: {self.owner}.")
         return Message(sending.kind, self.process, cause, self.owner, mask(breach.say), lines, f"{self.public_url}/console", thread)
-
-    def _told(self, cause: str, sending: Sending, is_sent: bool) -> None:
-        now = self.store.clock.now()
-        try:
-            self.book.change(self.process, cause, lambda old: settle(old, sending, now, is_sent=is_sent), now)
-        except redis.RedisError as error:
-            log.warning("what was said could not be written down; it may be said again", extra={"error": type(error).__name__})
 
 
 def web_answers(url: str) -> bool:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import socketserver
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from bridge.errors import WrongSettings
 from bridge.watch import notify
-from bridge.watch.notify import Message, Outbox, ToEmail, ToWebhook
+from bridge.watch.notify import Message, ToEmail, ToWebhook
+from bridge.watch.outbox import Letter, Outbox
 from bridge.watch.standing import Kind
 from tests.support.builders import make_settings
 from tests.watch.smtp import MailServer
@@ -71,11 +76,11 @@ def mail():
         yield server
 
 
-def sent_by(route, message=OPEN) -> bool:
-    """Whether the outbox got rid of a message by this route."""
-    told: list[bool] = []
+def sent_by(route, message=OPEN) -> bool | None:
+    """Whether the outbox got rid of a message by this route; None where it may have."""
+    told: list[bool | None] = []
     outbox = Outbox()
-    outbox.put(route, message, told.append)
+    outbox.put(route, Letter(message, told.append))
     outbox.join(10)
     [is_sent] = told
     return is_sent
@@ -96,16 +101,87 @@ def test_a_webhook_gets_text_that_slack_does_not_take_for_markup(chat: Chat) -> 
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_webhook_that_does_not_take_it_is_said_without_its_address(chat: Chat, caplog: pytest.LogCaptureFixture, status: int) -> None:
     chat.status = status
-    assert not sent_by(ToWebhook(chat.url))
+    assert sent_by(ToWebhook(chat.url)) is False
     assert len(chat.posts) == 1, "a redirect is not followed"
     assert f"the webhook answered {status}; check ALERT_WEBHOOK_URL" in caplog.text
     assert "secret" not in caplog.text
 
 
 def test_a_webhook_that_is_not_there_keeps_its_address_out_of_the_log(chat: Chat, caplog: pytest.LogCaptureFixture) -> None:
-    assert not sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret"))
-    assert "ConnectionError" in caplog.text
+    assert sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret")) is False
+    assert "ConnectionRefusedError" in caplog.text
     assert "secret" not in caplog.text
+
+
+@contextmanager
+def talking(says: bytes, every_s: float = 0.1) -> Iterator[int]:
+    """The port of a server that reads a line and then says one byte after the other, with a pause before each, and never ends."""
+    over = threading.Event()
+
+    class Talk(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            for byte in says + b"x" * 1000:
+                if over.wait(every_s):
+                    return
+                try:
+                    self.connection.send(bytes([byte]))
+                except OSError:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("says", "every_s", "is_sent"),
+    [
+        pytest.param(b"HTTP/1.1 20", 0.1, None, id="a status that drips"),
+        pytest.param(b"", 60, None, id="no answer at all"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.02, True, id="headers that drip behind a status that is good"),
+        pytest.param(b"HTTP/1.1 500 No\r\nX-Slow: ", 0.02, False, id="headers that drip behind a status that is bad"),
+    ],
+)
+def test_a_webhook_that_drips_its_answer_is_cut_off_in_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, says: bytes, every_s: float, is_sent: bool | None
+) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.8)
+    with talking(says, every_s) as port:
+        began = time.monotonic()
+        assert sent_by(ToWebhook(f"http://127.0.0.1:{port}/services/T1/secret")) is is_sent
+        assert time.monotonic() - began < 2
+    assert "secret" not in caplog.text
+
+
+def test_a_mail_server_that_drips_its_greeting_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
+    with talking(b"") as port:
+        began = time.monotonic()
+        assert sent_by(ToEmail(f"smtp://127.0.0.1:{port}", SENDER, RECEIVERS)) is False
+        assert sent_by(ToEmail(f"smtps://127.0.0.1:{port}", SENDER, RECEIVERS)) is False
+        assert time.monotonic() - began < 3
+
+
+def test_a_mail_whose_fate_nobody_told_may_have_arrived(mail: MailServer) -> None:
+    mail.hangs_up_on = b"."
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS)) is None
+    assert len(mail.mails) == 1
+
+
+def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_to_the_goodbye(mail: MailServer) -> None:
+    mail.hangs_up_on = b"QUIT"
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+
+
+def test_a_server_that_takes_no_login_is_said_to_be_that(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:
+    mail.offers = b"250 SIZE"
+    assert sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS)) is False
+    assert "takes no login" in caplog.text
 
 
 def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: MailServer) -> None:
@@ -128,7 +204,7 @@ def test_a_mail_server_is_logged_in_to_with_what_the_url_says(mail: MailServer) 
 
 def test_a_mail_server_that_refuses_is_no_end_of_the_world(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:
     mail.refusal = b"550 no"
-    assert not sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS)) is False
     assert "SMTPSenderRefused" in caplog.text
 
 
@@ -136,46 +212,14 @@ def test_nothing_is_sent_unencrypted_over_a_network(
     mail: MailServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(notify, "_LOOPBACK", frozenset())
-    assert not sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS))
+    assert sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS)) is False
     assert "STARTTLS" in caplog.text
     assert (mail.mails, mail.logins) == ([], [])
 
 
 def test_a_mail_server_that_is_not_there_fails_both_ways() -> None:
-    assert not sent_by(ToEmail("smtp://127.0.0.1:9", SENDER, RECEIVERS))
-    assert not sent_by(ToEmail("smtps://127.0.0.1:9", SENDER, RECEIVERS))
-
-
-class Slow:
-    name = "slow"
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.sent: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        self.go.wait(10)
-        self.sent.append(message)
-
-
-def test_a_slow_route_holds_nobody_up_and_messages_keep_their_order() -> None:
-    outbox, slow, told = Outbox(), Slow(), []
-    for message in (OPEN, OVER):
-        outbox.put(slow, message, told.append)
-    outbox.join(0.01)
-    assert told == []
-    slow.go.set()
-    outbox.join(10)
-    assert (slow.sent, told) == ([OPEN, OVER], [True, True])
-
-
-def test_an_outbox_works_again_after_its_thread_has_ended() -> None:
-    outbox, slow, told = Outbox(), Slow(), []
-    slow.go.set()
-    for _ in range(3):
-        outbox.put(slow, OPEN, told.append)
-        outbox.join(10)
-    assert told == [True] * 3
+    assert sent_by(ToEmail("smtp://127.0.0.1:9", SENDER, RECEIVERS)) is False
+    assert sent_by(ToEmail("smtps://127.0.0.1:9", SENDER, RECEIVERS)) is False
 
 
 MAIL = {"ALERT_EMAIL_TO": "a@x.example, b@x.example", "ALERT_EMAIL_FROM": "c@x.example", "SMTP_URL": "smtp://u:p@mail.example:587"}

@@ -145,17 +145,6 @@ def test_the_sweeper_checks_in_once_a_minute_for_each_process(house: House, monk
     assert checked == ["callbridge-calls"] * 3
 
 
-def test_what_was_said_but_could_not_be_written_down_is_only_logged(house: House, post: Post, caplog: pytest.LogCaptureFixture) -> None:
-    watch = watching(house, post)
-    house.put(parked_entry())
-    written = watch.book
-    watch.outbox.put = lambda route, message, told: (setattr(watch, "book", Book(unreachable())), told(True))
-    watch.look()
-    assert "could not be written down" in caplog.text
-    watch.book = written
-    assert written.standing("calls", ["attention.permanent"])["attention.permanent"].routes["webhook"].by == watch.name
-
-
 def test_redis_that_is_away_is_the_sweepers_to_wait_out() -> None:
     [calls] = promises.processes(make_settings())
     connection = unreachable()
