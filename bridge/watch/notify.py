@@ -61,7 +61,7 @@ class Route(Protocol):
 
 
 class ToSentry:
-    """One issue for each cause and process. The SDK sends in the background and keeps its own account of what it could not."""
+    """One issue for each cause and process."""
 
     name = "sentry"
 
