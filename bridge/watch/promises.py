@@ -78,6 +78,7 @@ class Breach:
     say: str
     do: str
     page: str = ""  # of the console
+    for_s: float = 0.0  # how long it has been so already, where that is known
 
 
 def quantile(took: Mapping[str, int], share: float) -> float | None:
@@ -148,7 +149,7 @@ def _late(process: Process, figures: Figures) -> Breach | None:
         f"the oldest for {span(figures.oldest_s)}."
     )
     do = "Open the console: it says whether workers listen and what the oldest call waits for. Nothing is lost; they go on by themselves."
-    return Breach(LATE, figures.late, say, do)
+    return Breach(LATE, figures.late, say, do, for_s=figures.oldest_s - process.promise_s)
 
 
 def _slow(process: Process, figures: Figures) -> Breach | None:
@@ -180,7 +181,8 @@ def _silence(process: Process, figures: Figures) -> Breach | None:
     if process.silence_s is None or figures.silent_s is None or figures.silent_s <= process.silence_s:
         return None
     say = f"No call has come for {span(figures.silent_s)}."
-    return Breach(SILENCE, 1, say, "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system.")
+    do = "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system."
+    return Breach(SILENCE, 1, say, do, for_s=figures.silent_s)
 
 
 _TO_DO = {

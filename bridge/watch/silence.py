@@ -16,7 +16,7 @@ Redis keys, beside those of bridge/ledger/keys.py:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import redis
@@ -27,10 +27,11 @@ from bridge.ledger.entry import Entry
 from bridge.ledger.find import Wanted
 from bridge.ledger.store import Store
 from bridge.settings import DAY_S
+from bridge.watch.closing import lasted
 from bridge.watch.masking import mask
 from bridge.watch.notify import Message, Route
 from bridge.watch.promises import Breach, counted, span
-from bridge.watch.standing import Book, Kind, Sending
+from bridge.watch.standing import Book, Sending
 from bridge.watch.telling import Teller
 
 NUMBERS = "cb:silence:numbers"
@@ -64,6 +65,7 @@ class Signs:
     quiet: tuple[Quiet, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)  # reason → how many since all was well
     web_answers: bool | None = None  # None: not asked
+    heard_at: float | None = None  # when a webhook last announced a call
 
 
 def is_silent(signs: Signs) -> bool:
@@ -145,7 +147,7 @@ class Silence:
                 found[provider] = breach
             else:
                 self._remember_refused(provider)
-            self._tell(provider, breach)
+            self._tell(signs, breach)
         return found
 
     def signs(self, provider: str, missed: Sequence[str]) -> Signs:
@@ -156,10 +158,10 @@ class Silence:
         missed = [entry.call_key for entry in self.store.get_many(missed) if entry.suspect_since is None]
         missed_since = self._missed_since(provider, missed, newest)
         quiet = tuple(self._quiet(provider, now))
-        signs = Signs(provider, len(missed), missed_since, quiet, self._refused(provider))
+        signs = Signs(provider, len(missed), missed_since, quiet, self._refused(provider), heard_at=newest)
         if not is_silent(signs):
             return signs
-        return Signs(provider, len(missed), missed_since, quiet, signs.refused, (self.probe or web_answers)(f"{self.public_url}/healthz"))
+        return replace(signs, web_answers=(self.probe or web_answers)(f"{self.public_url}/healthz"))
 
     # ---- Calls that no webhook announced
 
@@ -234,21 +236,26 @@ class Silence:
 
     # ---- Telling
 
-    def _tell(self, provider: str, breach: Breach | None) -> None:
-        cause, now = f"silence.{provider}", self.store.clock.now()
+    def _tell(self, signs: Signs, breach: Breach | None) -> None:
+        cause, now = f"silence.{signs.provider}", self.store.clock.now()
         self.teller.tell(
-            self.process, cause, breach.count if breach else 0, lambda sending: self._message(provider, cause, breach, sending, now)
+            self.process, cause, breach.count if breach else 0, lambda sending: self._message(signs, cause, breach, sending, now)
         )
 
-    def _message(self, provider: str, cause: str, breach: Breach | None, sending: Sending, now: float) -> Message:
+    def _message(self, signs: Signs, cause: str, breach: Breach | None, sending: Sending, now: float) -> Message:
         thread = f"callbridge.{self.process}.{cause}.{int(sending.since)}"
         if breach is None:
-            title = f"{provider} announces calls again. It lasted {span(max(now - sending.since, 0.0))}."
-            return Message(
-                Kind.OVER, self.process, cause, self.owner, title, ("Nothing is left to do.",), f"{self.public_url}/console", thread
-            )
-        lines = (f"What to do: {breach.do}", f"Owner: {self.owner}.")
-        return Message(sending.kind, self.process, cause, self.owner, mask(breach.say), lines, f"{self.public_url}/console", thread)
+            title, lines = _over(signs, sending, now)
+        else:
+            title, lines = mask(breach.say), (f"What to do: {breach.do}", f"Owner: {self.owner}.")
+        return Message(sending.kind, self.process, cause, self.owner, title, lines, f"{self.public_url}/console", thread)
+
+
+def _over(signs: Signs, sending: Sending, now: float) -> tuple[str, tuple[str, ...]]:
+    """What ended it: mostly a call, else a memory that is gone or a setting."""
+    has_come = signs.heard_at is not None and signs.heard_at >= sending.since
+    title = f"{signs.provider} announces calls again." if has_come else f"There is no sign any more that {signs.provider} is silent."
+    return title, (lasted(sending.since, now),)
 
 
 def web_answers(url: str) -> bool:

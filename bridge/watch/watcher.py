@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from bridge.ledger.store import Store
 from bridge.watch import alerts, promises
+from bridge.watch.closing import over
 from bridge.watch.masking import mask
 from bridge.watch.notify import Message, Route, ToSentry
-from bridge.watch.promises import Breach, Process, counted, span
+from bridge.watch.promises import Breach, Figures, Process, counted
 from bridge.watch.standing import Book, Sending
 from bridge.watch.telling import Teller
 
@@ -58,40 +59,32 @@ class Watcher:
         broken = {breach.cause: breach for breach in promises.breaches(process, figures)}
         remembered = self.book.standing(process.name, promises.CAUSES)
         for cause in promises.CAUSES:
-            if cause in broken or cause in remembered:
-                self._look_into(process, cause, broken.get(cause))
+            is_known = cause != promises.BUDGET or figures.left_today is not None
+            if is_known and (cause in broken or cause in remembered):
+                self._look_into(process, cause, figures, broken.get(cause))
 
-    def _look_into(self, process: Process, cause: str, breach: Breach | None) -> None:
+    def _look_into(self, process: Process, cause: str, figures: Figures, breach: Breach | None) -> None:
         now = self.store.clock.now()
 
         def write(sending: Sending) -> Message:
-            said = self._over(process, cause, sending, now) if breach is None else self._open(process, breach, sending)
-            return Message(sending.kind, process.name, cause, process.owner, *said)
+            if breach is None:
+                title, lines = over(process, cause, figures, sending, now)
+            else:
+                title, lines = mask(breach.say), self._lines(process, breach)
+            link = f"{self.public_url}/console{breach.page if breach else ''}"
+            return Message(sending.kind, process.name, cause, process.owner, title, lines, link, _thread(process.name, cause, sending))
 
         # Sentry has an event of its own for each call that failed for good; a second issue about the same would be noise.
         but_not = (ToSentry.name,) if cause.startswith("attention.") else ()
-        self.teller.tell(process.name, cause, breach.count if breach else 0, write, but_not=but_not)
+        self.teller.tell(
+            process.name, cause, breach.count if breach else 0, write, began=now - (breach.for_s if breach else 0.0), but_not=but_not
+        )
 
-    def _open(self, process: Process, breach: Breach, sending: Sending) -> tuple[str, tuple[str, ...], str, str]:
+    def _lines(self, process: Process, breach: Breach) -> tuple[str, ...]:
         who, may_be_more = promises.callers(self.store, process, breach.cause)
         affected = f"{'At least ' if may_be_more else ''}{counted(who, 'caller is', 'callers are')} affected." if who else ""
         lines = (affected, f"What to do: {breach.do}", f"Owner: {process.owner}.")
-        link = f"{self.public_url}/console{breach.page}"
-        return mask(breach.say), tuple(mask(line) for line in lines if line), link, _thread(process.name, breach.cause, sending)
-
-    def _over(self, process: Process, cause: str, sending: Sending, now: float) -> tuple[str, tuple[str, ...], str, str]:
-        say = f"{_ABOUT[cause]} It lasted {span(max(now - sending.since, 0.0))}."
-        lines = (f"At its height it was about {counted(sending.count, 'call', 'calls')}.",) if sending.count > 1 else ()
-        return say, (*lines, "Nothing is left to do."), f"{self.public_url}/console", _thread(process.name, cause, sending)
-
-
-_ABOUT = {
-    promises.LATE: "No call waits longer than promised any more.",
-    promises.SLOW: "Leads come as fast as promised again.",
-    promises.FAILURES: "Few calls fail again.",
-    promises.BUDGET: "There are enough requests to GoHighLevel for today again.",
-    promises.SILENCE: "Calls come again.",
-} | {cause: f"No call needs attention any more ({cause.partition('.')[2]})." for cause in promises.CAUSES if cause.startswith("attention.")}
+        return tuple(mask(line) for line in lines if line)
 
 
 def _thread(process: str, cause: str, sending: Sending) -> str:

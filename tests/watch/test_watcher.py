@@ -10,13 +10,15 @@ import redis
 
 from app import build_parts
 from bridge.commands.worker import make_watcher
-from bridge.ledger import keys
+from bridge.ledger import keys, moves
 from bridge.ledger.entry import Cause
-from bridge.watch import alerts, promises, watcher
+from bridge.ledger.store import Change
+from bridge.watch import alerts, promises
 from bridge.watch.standing import GAP_S, Book, Kind
 from bridge.watch.watcher import Watcher
+from tests.rules.tree import ROOT
 from tests.support.broken import unreachable
-from tests.support.builders import PHONE, make_call, make_settings, parked_entry
+from tests.support.builders import PHONE, make_call, make_settings, make_trouble, parked_entry
 from tests.support.house import House, make_store
 from tests.watch.owner import Post, look
 
@@ -55,7 +57,11 @@ def test_a_late_call_is_told_with_all_that_its_owner_needs_and_closes_itself(hou
     look(watch)
     _, over = post.messages
     assert (over.kind, over.thread) == (Kind.OVER, opened.thread)
-    assert over.title == "No call waits longer than promised any more. It lasted 30 s."
+    assert over.title == "No call waits for the bridge longer than promised any more."
+    assert over.lines == (
+        "It was so from 2026-01-15 15:05:05 to 15:05:40 UTC (35 s).",
+        "No call needs attention; none waits for the bridge.",
+    ), "the call was late five seconds before the first look that saw it"
 
 
 def test_a_failure_is_one_message_however_often_it_is_looked_at(house: House, post: Post) -> None:
@@ -127,11 +133,27 @@ def test_a_watcher_without_routes_writes_down_what_stands(house: House) -> None:
     assert list(Book(house.connection).standing("calls", promises.CAUSES)) == ["attention.permanent"]
 
 
-def test_every_cause_has_a_sentence_for_its_end_and_stands_in_the_page() -> None:
-    from tests.rules.tree import ROOT
+def test_a_late_call_that_comes_to_need_attention_is_named_as_what_is_left(house: House, post: Post) -> None:
+    watch = watching(house, post)
+    house.accept(make_call())
+    house.clock.advance(65)
+    look(watch)
+    house.store.change(make_call().key, lambda entry, moment: Change(moves.park(entry, moment.now, make_trouble())))
+    look(watch)
+    over = next(message for message in post.messages if message.kind is Kind.OVER)
+    assert over.lines[-1] == "1 call needs attention; none waits for the bridge."
 
+
+def test_a_budget_that_cannot_be_told_now_is_no_budget_that_is_well_again(house: House, post: Post) -> None:
+    look(watching(house, post, left_today=3))
+    look(watching(house, post, left_today=None))
+    assert post.told == [("open", "crm.budget_left")]
+    look(watching(house, post, left_today=150_000))
+    assert post.messages[-1].title == "150000 of 200000 requests to GoHighLevel are left for today."
+
+
+def test_every_cause_stands_in_the_page() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
-    assert set(watcher._ABOUT) == set(promises.CAUSES)
     assert [cause for cause in promises.CAUSES if f"`{cause}`" not in page] == []
 
 
