@@ -90,6 +90,11 @@ def _promised(figures: Mapping[Process, Figures]) -> Iterable[Metric]:
     )
     yield _gauge("callbridge_promise_seconds", "What is promised (PROMISE_S).", {process.name: process.promise_s for process in figures})
     yield _gauge(
+        "callbridge_promise_bound_seconds",
+        "The bound of callbridge_lead_seconds beyond which a lead is late for certain.",
+        {process.name: promises.certain_bound(process.promise_s) for process in figures},
+    )
+    yield _gauge(
         "callbridge_silent_seconds",
         "Since the newest call was accepted.",
         {process.name: of.silent_s for process, of in figures.items() if of.silent_s is not None},

@@ -19,6 +19,7 @@ from bridge.ledger.store import Store
 from bridge.settings import Settings
 
 ENOUGH = 20  # calls below which a share or a percentile says nothing
+SLOW_SHARE = 0.05  # of the leads may take longer than promised
 SHORT_OF_BUDGET = 0.1  # of a day's requests
 AFFECTED_LIMIT = 500  # calls that are looked at to count their callers
 
@@ -152,12 +153,18 @@ def _late(process: Process, figures: Figures) -> Breach | None:
     return Breach(LATE, figures.late, say, do, for_s=figures.oldest_s - process.promise_s)
 
 
+def certain_bound(promise_s: float) -> float:
+    """The bound of the histogram's buckets beyond which a lead is late for certain: where PROMISE_S is none, the next one."""
+    return next((bound for bound in BOUNDS if bound >= promise_s), BOUNDS[-1])
+
+
 def _slow(process: Process, figures: Figures) -> Breach | None:
-    p95 = figures.quantile(0.95)
-    if p95 is None or p95 <= process.promise_s or sum((figures.took or {}).values()) < ENOUGH:
+    took, bound = figures.took or {}, certain_bound(process.promise_s)
+    leads = sum(took.values())
+    late = sum(times for upto, times in took.items() if upto == BEYOND or float(upto) > bound)
+    if leads < ENOUGH or late <= SLOW_SHARE * leads:
         return None
-    took = f"more than {span(BOUNDS[-1])}" if p95 == float("inf") else f"up to {span(p95)}"
-    say = f"Of the last hours' leads one in twenty took {took}; {span(process.promise_s)} are promised."
+    say = f"{late} of the last hours' {leads} leads took more than {span(bound)}; {span(process.promise_s)} are promised."
     return Breach(SLOW, 1, say, "See whether calls wait for a worker (raise WORKERS) or for GoHighLevel (its status page, its rate limit).")
 
 

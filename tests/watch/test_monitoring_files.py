@@ -122,7 +122,7 @@ def series(text: str, values: str, labels: str = 'process="calls"') -> list[dict
 
 QUIET = [
     *series("up", "1+0x80", 'job="callbridge"'),
-    *series("callbridge_promise_seconds", "60+0x80"),
+    *series("callbridge_promise_bound_seconds", "60+0x80"),
     *series("callbridge_crm_daily_limit", "200000+0x80"),
 ]
 # Rule, figures that break its promise, and minutes after which it must have fired.

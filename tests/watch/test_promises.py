@@ -112,6 +112,9 @@ def test_a_percentile_is_the_bound_of_its_bucket(took, share, expected) -> None:
         pytest.param(Figures(took={"120": 20}), {}, [SLOW], id="leads are slow"),
         pytest.param(Figures(took={"60": 96, "+Inf": 4}), {}, [], id="less than one in twenty is slow"),
         pytest.param(Figures(took={"60": 90, "+Inf": 10}), {}, [SLOW], id="some leads are very slow"),
+        pytest.param(Figures(took={"5": 24}), {"promise_s": 4.0}, [], id="who knows whether they took three seconds or five"),
+        pytest.param(Figures(took={"5": 24, "10": 2}), {"promise_s": 4.0}, [SLOW], id="one in twelve took more than five for certain"),
+        pytest.param(Figures(took={"60": 95, "120": 5}), {}, [], id="one in twenty is what is allowed"),
         pytest.param(Figures(leads=9, failures=10), {}, [], id="too few calls to speak of a share"),
         pytest.param(Figures(leads=18, failures=2), {}, [], id="as many failures as allowed"),
         pytest.param(Figures(leads=17, failures=3), {}, [FAILURES], id="too many failures"),
@@ -134,6 +137,7 @@ def test_a_breach_says_what_is_the_case_and_what_to_do() -> None:
     found = breaches(replace(CALLS, silence_s=60.0), everything)
     assert {breach.cause for breach in found} == set(promises.CAUSES)
     assert all(breach.say.endswith(".") and breach.do.endswith(".") for breach in found)
+    assert found[1].say == "30 of the last hours' 30 leads took more than 60 s; 60 s are promised."
     assert found[0].say == "3 calls wait longer than the promised 60 s; the oldest for 3 min."
 
 
