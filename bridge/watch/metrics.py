@@ -96,7 +96,7 @@ def _promised(figures: Mapping[Process, Figures]) -> Iterable[Metric]:
     )
     yield _gauge(
         "callbridge_silent_seconds",
-        "Since the newest call was accepted.",
+        "Since the newest call was accepted, or since the bridge watches where there was none.",
         {process.name: of.silent_s for process, of in figures.items() if of.silent_s is not None},
     )
     yield _gauge(

@@ -23,6 +23,8 @@ SLOW_SHARE = 0.05  # of the leads may take longer than promised
 SHORT_OF_BUDGET = 0.1  # of a day's requests
 AFFECTED_LIMIT = 500  # calls that are looked at to count their callers
 
+# STRING, seconds by Redis's clock: when a sweeper first looked, since Redis was last empty.
+WATCHED = "cb:silence:watched"
 LATE, SLOW, FAILURES, BUDGET, SILENCE = "promise.late", "promise.slow", "failures.share", "crm.budget_left", "silence"
 CAUSES = (LATE, SLOW, FAILURES, BUDGET, SILENCE, *(f"attention.{cause.value}" for cause in Cause))
 
@@ -63,7 +65,8 @@ class Figures:
     failures: int = 0
     attention: Mapping[Cause, int] | None = None
     left_today: int | None = None  # requests to the CRM; None: not known
-    silent_s: float | None = None  # since the newest call; None: there was none yet
+    silent_s: float | None = None  # since the newest call, else since somebody watches; None: nobody has watched yet
+    has_calls: bool = True  # False: there was none yet
 
     def quantile(self, share: float) -> float | None:
         """Seconds within which this share of the leads came, rounded up to a bucket's bound; inf beyond the last, None without leads."""
@@ -101,9 +104,11 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         pipe.zcount(name, "-inf", now)
         pipe.zcount(name, "-inf", f"({now - process.promise_s!r}")
         pipe.zrange(keys.ALL, -1, -1, withscores=True)
+        pipe.get(WATCHED)
         for cause in Cause:
             pipe.zcard(keys.index("cause", cause.value))
-        oldest, waiting, late, newest, *attention = pipe.execute()
+        oldest, waiting, late, newest, watched, *attention = pipe.execute()
+    last = newest[0][1] if newest else watched
     hours = _sums(store, now)
     prefix = f"{Reached.LEAD}_s:"
     return Figures(
@@ -115,8 +120,17 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         failures=hours.get("failures", 0),
         attention=dict(zip(Cause, attention, strict=True)),
         left_today=left_today,
-        silent_s=now - newest[0][1] if newest else None,
+        silent_s=None if last is None else max(now - float(last), 0.0),
+        has_calls=bool(newest),
     )
+
+
+def begin_watch(store: Store) -> None:
+    """Remember since when somebody watches. The ledger's birth will not do: it is its first call, and there may never be one.
+
+    Raises redis.RedisError.
+    """
+    store.connection.set(WATCHED, repr(store.clock.now()), nx=True)
 
 
 def left_today(pacing: Pacing, location_id: str) -> int | None:
@@ -187,7 +201,8 @@ def _budget(process: Process, figures: Figures) -> Breach | None:
 def _silence(process: Process, figures: Figures) -> Breach | None:
     if process.silence_s is None or figures.silent_s is None or figures.silent_s <= process.silence_s:
         return None
-    say = f"No call has come for {span(figures.silent_s)}."
+    since = "" if figures.has_calls else ", which is since the bridge was set up or Redis was emptied"
+    say = f"No call has come for {span(figures.silent_s)}{since}."
     do = "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system."
     return Breach(SILENCE, 1, say, do, for_s=figures.silent_s)
 

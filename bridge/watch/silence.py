@@ -10,6 +10,7 @@ Redis keys, beside those of bridge/ledger/keys.py:
 
     cb:silence:numbers             ZSET    "<provider> <digest> <number, masked>" by when a webhook last announced a call to it
     cb:silence:refused:<provider>  STRING  how many webhooks had been refused when all was last well
+    cb:silence:watched             STRING  when somebody first watched, since Redis was last empty (bridge/watch/promises.py)
     cb:silence:missed:<provider>   STRING  when the last call began that no webhook announced; there until calls flow again
 """
 

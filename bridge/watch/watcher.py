@@ -38,6 +38,7 @@ class Watcher:
 
     def look(self) -> None:
         """One look at every process. Sends nothing itself and waits for no owner. Raises redis.RedisError."""
+        promises.begin_watch(self.store)
         for process in self.watched:
             self._look_at(process)
         self._check_in()

@@ -106,6 +106,28 @@ def test_sentry_hears_of_promises_and_not_again_of_single_failures(house: House)
     assert sentry.told == [("open", "crm.budget_left")]
 
 
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_a_deployment_to_which_no_call_has_ever_come_is_silent(house: House, post: Post, *, is_emptied: bool) -> None:
+    """A wrong webhook address on the first day, or after Redis was emptied."""
+    watch = watching(house, post, silence_s=600.0)
+    if is_emptied:
+        house.accept(make_call())
+        house.run()
+        look(watch)
+        house.connection.flushall()
+    look(watch)
+    house.clock.advance(600)
+    look(watch)
+    assert post.messages == []
+    house.clock.advance(5)
+    look(watch)
+    assert post.messages[0].title == "No call has come for 10 min, which is since the bridge was set up or Redis was emptied."
+    house.accept(make_call())
+    look(watch)
+    assert (post.messages[1].kind, post.messages[1].title) == (Kind.OVER, "A call has come.")
+    assert post.messages[1].lines[-1] == "No call needs attention; 1 call waits for the bridge."
+
+
 def test_flapping_is_told_once_in_a_quarter_of_an_hour(house: House, post: Post) -> None:
     low, enough = watching(house, post, left_today=3), watching(house, post, left_today=150_000)
     for _ in range(10):
