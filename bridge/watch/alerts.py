@@ -209,6 +209,8 @@ def scrub(event: Event, hint: Hint) -> Event:
 def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     clean = {name: value for name, value in event.items() if name in _AS_IT_IS}
     clean |= {name: mask_value(value) for name, value in event.items() if name in _MASKED}
+    if "owner" in (event.get("tags") or {}):
+        clean["tags"]["owner"] = event["tags"]["owner"]  # BRIDGE_OWNER as it is: a setting, and no caller's datum
     if "exception" in event:
         clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
     if "breadcrumbs" in event:

@@ -45,6 +45,11 @@ class Message:
     def headline(self) -> str:
         return f"Callbridge, {self.process}: {_SUBJECT[self.kind]}{self.title}"
 
+    @property
+    def below(self) -> tuple[str, ...]:
+        """What stands below the title. The owner is a setting and no caller's datum, so an address or a number in it is shown."""
+        return (*self.lines, f"Owner: {self.owner}")
+
 
 class LostAnswerError(OSError):
     """The message left, and nobody said what became of it: it may have arrived."""
@@ -86,7 +91,7 @@ class ToWebhook:
         self._url = urlsplit(url)
 
     def send(self, message: Message) -> None:
-        text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.lines), message.link])
+        text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.below), message.link])
         with Deadline(TIMEOUT_S) as deadline:
             status = self._post(json.dumps({"text": text}).encode(), deadline)
         # A redirect is not followed: it would turn the POST into a GET, and nobody would be told.
@@ -160,7 +165,7 @@ class ToEmail:
         mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers, please
         thread = f"<{message.thread}@{self._sender.rpartition('@')[2]}>"
         mail["Message-ID" if message.kind is Kind.OPEN else "In-Reply-To"] = thread
-        mail.set_content("\n".join([message.title, "", *message.lines, "", message.link, ""]))
+        mail.set_content("\n".join([message.title, "", *message.below, "", message.link, ""]))
         return mail
 
 

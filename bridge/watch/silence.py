@@ -248,7 +248,7 @@ class Silence:
         if breach is None:
             title, lines = _over(signs, sending, now)
         else:
-            title, lines = mask(breach.say), (f"What to do: {breach.do}", f"Owner: {self.owner}.")
+            title, lines = mask(breach.say), (f"What to do: {breach.do}",)
         return Message(sending.kind, self.process, cause, self.owner, title, lines, f"{self.public_url}/console", thread)
 
 

@@ -84,8 +84,7 @@ class Watcher:
     def _lines(self, process: Process, breach: Breach) -> tuple[str, ...]:
         who, may_be_more = promises.callers(self.store, process, breach.cause)
         affected = f"{'At least ' if may_be_more else ''}{counted(who, 'caller is', 'callers are')} affected." if who else ""
-        lines = (affected, f"What to do: {breach.do}", f"Owner: {process.owner}.")
-        return tuple(mask(line) for line in lines if line)
+        return tuple(mask(line) for line in (affected, f"What to do: {breach.do}") if line)
 
 
 def _thread(process: str, cause: str, sending: Sending) -> str:

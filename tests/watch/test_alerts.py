@@ -284,6 +284,11 @@ def test_an_event_that_cannot_be_masked_still_arrives_without_its_content():
     assert PHONE not in json.dumps(event)
 
 
+def test_the_owner_is_named_as_the_setting_names_them():
+    event = {"event_id": "1", "tags": {"owner": "anna@example.com +12025550143", "cause": f"x {PHONE}"}}
+    assert alerts.scrub(event, {})["tags"] == {"owner": "anna@example.com +12025550143", "cause": "x +…43"}
+
+
 def test_a_step_failure_below_another_exception_still_gives_the_cause():
     outer = RuntimeError("outer")
     outer.__cause__ = Permanent("inner", cause="crm.401")

@@ -26,7 +26,7 @@ OPEN = Message(
     Kind.OPEN,
     "calls",
     "promise.late",
-    "anna",
+    "anna@example.com",
     "2 calls wait.",
     ("2 callers are affected.", "What to do: look <there> & act."),
     "https://ivr.example.com/console",
@@ -94,6 +94,7 @@ def test_a_webhook_gets_text_that_slack_does_not_take_for_markup(chat: Chat) -> 
         "*Callbridge, calls: 2 calls wait.*",
         "2 callers are affected.",
         "What to do: look &lt;there&gt; &amp; act.",
+        "Owner: anna@example.com",
         "https://ivr.example.com/console",
     ]
 
@@ -194,6 +195,7 @@ def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: M
     assert opened["Message-ID"] == over["In-Reply-To"] == "<callbridge.calls.promise.late.1768489445@ivr.example.com>"
     assert opened["Auto-Submitted"] == "auto-generated"
     assert "What to do: look <there> & act." in opened.get_content()
+    assert "Owner: anna@example.com" in opened.get_content()
     assert OPEN.link in opened.get_content()
 
 

@@ -64,6 +64,12 @@ def test_a_late_call_is_told_with_all_that_its_owner_needs_and_closes_itself(hou
     ), "the call was late five seconds before the first look that saw it"
 
 
+def test_an_owner_who_is_an_address_is_named_as_the_setting_names_them(house: House, post: Post) -> None:
+    house.put(parked_entry())
+    look(watching(house, post, owner="anna@example.com"))
+    assert post.messages[0].below[-1] == "Owner: anna@example.com"
+
+
 def test_a_failure_is_one_message_however_often_it_is_looked_at(house: House, post: Post) -> None:
     watch = watching(house, post)
     house.put(parked_entry())
