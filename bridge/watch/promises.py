@@ -18,6 +18,7 @@ from bridge.ledger.owed import BEYOND, BOUNDS, Reached
 from bridge.ledger.store import Store
 from bridge.settings import Settings
 
+HOURS = 2  # this one and those before it, of which shares and percentiles are taken
 ENOUGH = 20  # calls below which a share or a percentile says nothing
 SLOW_SHARE = 0.05  # of the leads may take longer than promised
 SHORT_OF_BUDGET = 0.1  # of a day's requests
@@ -55,7 +56,7 @@ def processes(settings: Settings) -> tuple[Process, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a process does. `took`, `leads` and `failures` are of this hour and the one before."""
+    """How a process does, as seen `at`. `took`, `leads` and `failures` are of this hour and the one before."""
 
     oldest_s: float = 0.0  # age of the oldest waiting call, from when something was owed for it
     waiting: int = 0
@@ -67,6 +68,7 @@ class Figures:
     left_today: int | None = None  # requests to the CRM; None: not known
     silent_s: float | None = None  # since the newest call, else since somebody watches; None: nobody has watched yet
     has_calls: bool = True  # False: there was none yet
+    at: float = 0.0
 
     def quantile(self, share: float) -> float | None:
         """Seconds within which this share of the leads came, rounded up to a bucket's bound; inf beyond the last, None without leads."""
@@ -122,6 +124,7 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         left_today=left_today,
         silent_s=None if last is None else max(now - float(last), 0.0),
         has_calls=bool(newest),
+        at=now,
     )
 
 
@@ -144,7 +147,7 @@ def left_today(pacing: Pacing, location_id: str) -> int | None:
 def _sums(store: Store, now: float) -> dict[str, int]:
     last = index.hour(now)
     sums: dict[str, int] = {}
-    for (_, what), times in store.hours(last - 1, last).items():
+    for (_, what), times in store.hours(last - HOURS + 1, last).items():
         sums[what] = sums.get(what, 0) + times
     return sums
 
@@ -221,21 +224,26 @@ def _attention(cause: Cause, count: int) -> Breach | None:
     return Breach(f"attention.{cause.value}", count, say, _TO_DO[cause], "/attention") if count else None
 
 
-def callers(store: Store, process: Process, cause: str) -> tuple[int, bool]:
-    """How many different callers a breach of `cause` is about, and whether there may be more. Raises redis.RedisError."""
-    if cause == LATE:
-        until = store.clock.now() - process.promise_s
-        rows = store.connection.zrange(keys.owed(process.name), "-inf", until, byscore=True, offset=0, num=AFFECTED_LIMIT)
-    elif cause == FAILURES:
-        rows = store.connection.zrange(keys.ATTENTION, 0, AFFECTED_LIMIT - 1)
-    elif cause.startswith("attention."):
-        rows = store.connection.zrange(keys.index("cause", cause.partition(".")[2]), 0, AFFECTED_LIMIT - 1)
+def callers(store: Store, process: Process, breach: Breach, at: float) -> tuple[int, bool]:
+    """How many different callers the calls of a breach that was seen `at` have, and whether there may be more. Raises redis.RedisError.
+
+    Never more than the breach has calls: what has come since then is left out, so that both figures of one message fit together.
+    """
+    limit, since = min(breach.count, AFFECTED_LIMIT), 0.0
+    if breach.cause == LATE:
+        until = f"({at - process.promise_s!r}"
+        rows = store.connection.zrange(keys.owed(process.name), "-inf", until, byscore=True, offset=0, num=limit)
+    elif breach.cause == FAILURES:
+        since = (index.hour(at) - HOURS + 1) * 3600.0  # of all that need attention, those of the hours that were counted
+        rows = store.connection.zrange(keys.ATTENTION, 0, AFFECTED_LIMIT - 1, desc=True)
+    elif breach.cause.startswith("attention."):
+        rows = store.connection.zrange(keys.index("cause", breach.cause.partition(".")[2]), 0, limit - 1)
     else:
         return 0, False
     found = cast("list[bytes]", rows)
-    entries = store.get_many(row.decode() for row in found)
-    who = {(entry.facts.caller.e164 if entry.facts.caller else None) or entry.call_key for entry in entries}
-    return len(who), len(found) == AFFECTED_LIMIT
+    entries = [entry for entry in store.get_many(row.decode() for row in found) if (entry.trouble.at if entry.trouble else at) >= since]
+    who = {(entry.facts.caller.e164 if entry.facts.caller else None) or entry.call_key for entry in entries[:limit]}
+    return len(who), breach.count > AFFECTED_LIMIT and len(found) == AFFECTED_LIMIT
 
 
 def counted(number: int, one: str, more: str) -> str:

@@ -65,13 +65,13 @@ class Watcher:
                 self._look_into(process, cause, figures, broken.get(cause))
 
     def _look_into(self, process: Process, cause: str, figures: Figures, breach: Breach | None) -> None:
-        now = self.store.clock.now()
+        now = figures.at
 
         def write(sending: Sending) -> Message:
             if breach is None:
                 title, lines = over(process, cause, figures, sending, now)
             else:
-                title, lines = mask(breach.say), self._lines(process, breach)
+                title, lines = mask(breach.say), self._lines(process, breach, figures.at)
             link = f"{self.public_url}/console{breach.page if breach else ''}"
             return Message(sending.kind, process.name, cause, process.owner, title, lines, link, _thread(process.name, cause, sending))
 
@@ -81,8 +81,8 @@ class Watcher:
             process.name, cause, breach.count if breach else 0, write, began=now - (breach.for_s if breach else 0.0), but_not=but_not
         )
 
-    def _lines(self, process: Process, breach: Breach) -> tuple[str, ...]:
-        who, may_be_more = promises.callers(self.store, process, breach.cause)
+    def _lines(self, process: Process, breach: Breach, at: float) -> tuple[str, ...]:
+        who, may_be_more = promises.callers(self.store, process, breach, at)
         affected = f"{'At least ' if may_be_more else ''}{counted(who, 'caller is', 'callers are')} affected." if who else ""
         return tuple(mask(line) for line in (affected, f"What to do: {breach.do}") if line)
 

@@ -12,7 +12,7 @@ from bridge.crm.pacing import Pacing
 from bridge.ledger import index, keys, moves, owed
 from bridge.ledger.entry import Cause
 from bridge.watch import promises
-from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Figures, breaches, quantile, span
+from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Breach, Figures, breaches, quantile, span
 from tests.support.broken import unreachable
 from tests.support.builders import NOW, make_call, make_settings, make_trouble, parked_entry, running_entry
 from tests.support.house import House
@@ -28,6 +28,10 @@ def house(connection: redis.Redis) -> House:
 def call(number: int, **facts):
     phone = f"+1555010{number:04}"
     return make_call(root_id=f"CA{number}", caller=Caller(phone, CallerKind.PSTN, phone), **facts)
+
+
+def affected(house: House, cause: str, count: int = 6) -> tuple[int, bool]:
+    return promises.callers(house.store, CALLS, Breach(cause, count, "", ""), house.clock.now())
 
 
 def causes(figures: Figures, **of) -> list[str]:
@@ -148,15 +152,35 @@ def test_callers_are_counted_once_however_often_they_rang(house: House) -> None:
     house.accept(call(9))
     house.accept(make_call(root_id="CA10", caller=Caller("anonymous", CallerKind.WITHHELD)))
     house.clock.advance(61)
-    assert promises.callers(house.store, CALLS, LATE) == (3, False)
-    assert promises.callers(house.store, CALLS, BUDGET) == (0, False)
+    assert affected(house, LATE) == (3, False)
+    assert affected(house, BUDGET) == (0, False)
+
+
+def test_both_figures_of_a_message_are_of_one_look(house: House) -> None:
+    """Calls that are late only since then, or that came to need attention since then, are no callers of the breach."""
+    for number in range(6):
+        house.accept(call(number))
+        house.clock.advance(10)
+    house.clock.advance(21)
+    seen_at = house.clock.at
+    [breach] = breaches(CALLS, promises.read(house.store, CALLS))
+    assert breach.count == 3
+    house.clock.advance(60)
+    assert promises.callers(house.store, CALLS, breach, seen_at) == (3, False)
+
+
+def test_failures_of_other_days_are_no_callers_of_the_last_hours_share(house: House) -> None:
+    for number in range(30):
+        days_ago = 3 * 86_400 if number < 5 else 0
+        house.put(moves.park(running_entry(facts=call(number)), NOW - days_ago, make_trouble(at=NOW - days_ago)))
+    assert promises.callers(house.store, CALLS, Breach(FAILURES, 25, "", ""), NOW) == (25, False)
 
 
 @pytest.mark.parametrize("cause", [FAILURES, "attention.permanent"])
 def test_callers_of_failed_calls_are_found_by_their_cause(house: House, cause) -> None:
     for number in range(3):
         house.put(moves.park(running_entry(facts=call(number)), NOW, make_trouble()))
-    assert promises.callers(house.store, CALLS, cause) == (3, False)
+    assert affected(house, cause) == (3, False)
 
 
 def test_a_crowd_is_counted_up_to_a_limit(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +188,7 @@ def test_a_crowd_is_counted_up_to_a_limit(house: House, monkeypatch: pytest.Monk
     for number in range(3):
         house.accept(call(number))
     house.clock.advance(61)
-    assert promises.callers(house.store, CALLS, LATE) == (2, True)
+    assert affected(house, LATE) == (2, True)
 
 
 def test_the_budget_is_asked_for_and_unknown_without_redis(connection: redis.Redis) -> None:
