@@ -79,16 +79,16 @@ def _admit_all(fingerprint: str) -> Verdict:
 def configure(
     dsn: str | None, *, owner: str, release: str | None = None, environment: str = "production", admit: Admit = _admit_all
 ) -> bool:
-    """Start the SDK for this process and whatever it forks. Says whether alerts are on. `admit` is asked about each event's cause.
+    """Start the SDK for this process and whatever it forks. Says whether Sentry is told. `admit` is asked about each event's cause.
 
     A second call changes nothing: it would throw away the first client with the events that it has not sent yet.
-    Raises sentry_sdk.utils.BadDsn, which names what is wrong with SENTRY_DSN.
+    Raises sentry_sdk.utils.BadDsn; settings.py has refused such a SENTRY_DSN before.
     """
     if sentry_sdk.get_client().is_active():
-        fact(log, "alerts are set up already, the first set-up stays")
+        fact(log, "Sentry is set up already, the first set-up stays")
         return True
     if not dsn:
-        fact(log, "alerts are off: set SENTRY_DSN to get them")
+        fact(log, "Sentry is told nothing: SENTRY_DSN is not set")
         return False
     sentry_sdk.init(
         dsn=dsn,
@@ -108,7 +108,7 @@ def configure(
         auto_session_tracking=False,
     )
     sentry_sdk.get_global_scope().set_tag("owner", owner)
-    fact(log, "alerts are on", owner=owner, environment=environment)
+    fact(log, "Sentry is told of failures", owner=owner, environment=environment)
     return True
 
 

@@ -211,6 +211,12 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     return tuple(found)
 
 
+def reason(error: Exception) -> str:
+    """Why something was not sent, in words of our own or as the error's name: a foreign message may quote the webhook's URL, a secret."""
+    is_ours = type(error) in (OSError, LostAnswerError) and len(error.args) == 1
+    return str(error) if is_ours else type(error).__name__
+
+
 def escape(text: str) -> str:
     """Slack reads these three as markup (https://api.slack.com/reference/surfaces/formatting#escaping)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bridge.watch.notify import LostAnswerError, Message, Route
+from bridge.watch.notify import LostAnswerError, Message, Route, reason
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +89,7 @@ def _send(route: Route, message: Message) -> IsSent:
         log.warning("an alert may have arrived by %s: %s; it is not repeated for a while", route.name, error, extra=about)
         return None
     except (OSError, ValueError) as error:
-        # A foreign message may quote the webhook's URL, which is a secret.
-        why = str(error) if type(error) is OSError else type(error).__name__
-        log.warning("an alert could not be sent by %s (%s); it is tried again", route.name, why, extra=about)
+        log.warning("an alert could not be sent by %s (%s); it is tried again", route.name, reason(error), extra=about)
         return False
     log.info("an alert was sent by %s", route.name, extra=about)
     return True

@@ -124,7 +124,7 @@ def test_a_second_set_up_inside_a_job_keeps_the_first_client(work):
     event = work.event_of("set_up_again")
     assert event["tags"]["owner"] == "ops@example.org"
     assert event["extra"]["rq-job"]["func"] == "tests.watch.jobs.set_up_again"
-    assert "alerts are set up already, the first set-up stays" in work.output
+    assert "Sentry is set up already, the first set-up stays" in work.output
 
 
 def test_nothing_personal_leaves_a_worker(work):
