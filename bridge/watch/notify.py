@@ -12,7 +12,8 @@ import smtplib
 import socket
 from dataclasses import dataclass
 from email.message import EmailMessage
-from email.utils import formatdate
+from email.policy import default
+from email.utils import formatdate, make_msgid
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +25,8 @@ from bridge.watch.standing import Kind
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0  # for a whole sending by webhook or e-mail
+# At the usual 78 a title that just does not fit behind "Subject:" leaves that line empty. RFC 5322 allows 998.
+_UNFOLDED = default.clone(max_line_length=900)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SUBJECT = {Kind.OPEN: "", Kind.STILL: "still: ", Kind.OVER: "over: "}
 
@@ -157,14 +160,19 @@ class ToEmail:
         return server
 
     def _written(self, message: Message) -> EmailMessage:
-        mail = EmailMessage()
-        mail["Subject"] = message.headline
+        mail = EmailMessage(_UNFOLDED)
+        mail["Subject"] = message.headline.replace("…", "...")  # as an encoded word some programs show it raw
         mail["From"] = self._sender
         mail["To"] = ", ".join(self._receivers)
         mail["Date"] = formatdate()
         mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers, please
-        thread = f"<{message.thread}@{self._sender.rpartition('@')[2]}>"
-        mail["Message-ID" if message.kind is Kind.OPEN else "In-Reply-To"] = thread
+        domain = self._sender.rpartition("@")[2]
+        thread = f"<{message.thread}@{domain}>"
+        if message.kind is Kind.OPEN:
+            mail["Message-ID"] = thread
+        else:
+            mail["Message-ID"] = make_msgid(domain=domain)
+            mail["In-Reply-To"] = mail["References"] = thread
         mail.set_content("\n".join([message.title, "", *message.below, "", message.link, ""]))
         return mail
 

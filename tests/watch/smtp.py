@@ -19,6 +19,7 @@ class MailServer:
         self.offers = b"250 AUTH PLAIN"
         self.hangs_up_on = b""
         self.mails = []
+        self.raws = []  # the same as bytes
         self.logins = []
         self._server = _Listener(("127.0.0.1", 0), _Talk)
         self._server.mail = self
@@ -63,6 +64,7 @@ class _Talk(socketserver.StreamRequestHandler):
             elif word == b"DATA":
                 self.say(b"354 go on")
                 content = b"".join(iter(self.rfile.readline, b".\r\n"))
+                self.server.mail.raws.append(content)
                 self.server.mail.mails.append((receivers, message_from_bytes(content, policy=policy.default)))
                 if self.server.mail.hangs_up_on == b".":
                     return

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -197,6 +198,27 @@ def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: M
     assert "What to do: look <there> & act." in opened.get_content()
     assert "Owner: anna@example.com" in opened.get_content()
     assert OPEN.link in opened.get_content()
+
+
+@pytest.mark.parametrize("length", range(30, 140, 7))
+def test_a_subject_is_never_an_empty_line_with_another_below(mail: MailServer, length: int) -> None:
+    title = f"{'a word ' * length}"[:length] + "…"
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS), replace(OPEN, title=title))
+    [raw] = mail.raws
+    [subject] = [line for line in raw.split(b"\r\n") if line.startswith(b"Subject:")]
+    assert subject.decode() == f"Subject: Callbridge, calls: {title}".replace("…", "...")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_mail_has_an_id_of_its_own_and_all_but_the_first_name_its_thread(mail: MailServer, kind: Kind) -> None:
+    route = ToEmail(mail.url(), SENDER, RECEIVERS)
+    for _ in range(2):
+        assert sent_by(route, replace(OPEN, kind=kind))
+    first, second = (mail["Message-ID"] for _, mail in mail.mails)
+    assert first.endswith("@ivr.example.com>")
+    assert (first == second) is (kind is Kind.OPEN)
+    thread = None if kind is Kind.OPEN else "<callbridge.calls.promise.late.1768489445@ivr.example.com>"
+    assert mail.mails[0][1]["References"] == mail.mails[0][1]["In-Reply-To"] == thread
 
 
 def test_a_mail_server_is_logged_in_to_with_what_the_url_says(mail: MailServer) -> None:
