@@ -70,10 +70,6 @@ class Figures:
     has_calls: bool = True  # False: there was none yet
     at: float = 0.0
 
-    def quantile(self, share: float) -> float | None:
-        """Seconds within which this share of the leads came, rounded up to a bucket's bound; inf beyond the last, None without leads."""
-        return quantile(self.took or {}, share)
-
 
 @dataclass(frozen=True, slots=True)
 class Breach:
@@ -85,17 +81,6 @@ class Breach:
     do: str
     page: str = ""  # of the console
     for_s: float = 0.0  # how long it has been so already, where that is known
-
-
-def quantile(took: Mapping[str, int], share: float) -> float | None:
-    """From the histogram's buckets; see `Figures.quantile`."""
-    total = sum(took.values())
-    passed = 0
-    for bound in (*BOUNDS, BEYOND) if total else ():
-        passed += took.get(str(bound), 0)
-        if passed >= share * total:
-            return float(bound)
-    return None
 
 
 def read(store: Store, process: Process, *, left_today: int | None = None) -> Figures:

@@ -12,7 +12,7 @@ from bridge.crm.pacing import Pacing
 from bridge.ledger import index, keys, moves, owed
 from bridge.ledger.entry import Cause
 from bridge.watch import promises
-from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Breach, Figures, breaches, quantile, span
+from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Breach, Figures, breaches, span
 from tests.support.broken import unreachable
 from tests.support.builders import NOW, make_call, make_settings, make_trouble, parked_entry, running_entry
 from tests.support.house import House
@@ -69,16 +69,16 @@ def test_a_call_that_needs_attention_is_counted_by_its_cause_and_not_as_waiting(
     assert figures.failures == 1
 
 
-def test_percentiles_are_those_of_the_last_two_hours(house: House) -> None:
+def test_times_to_a_lead_are_those_of_the_last_two_hours(house: House) -> None:
     for number in range(20):
         house.accept(call(number))
         house.clock.advance(90 if number == 0 else 8)
         house.run(call(number).key)
     figures = promises.read(house.store, CALLS)
-    assert (figures.quantile(0.5), figures.quantile(0.95), figures.quantile(0.99)) == (10, 10, 120)
+    assert figures.took == {"10": 19, "120": 1}
     assert figures.leads == 20
     house.clock.advance(3 * 3600)
-    assert promises.read(house.store, CALLS).quantile(0.5) is None
+    assert promises.read(house.store, CALLS).took == {}
 
 
 def test_silence_is_the_time_since_the_newest_call(house: House) -> None:
@@ -97,14 +97,6 @@ def test_a_look_costs_the_same_however_many_calls_there_are(house: House) -> Non
     empty = cost()
     house.connection.zadd(keys.owed(CALLS.name), {f"x{number}": NOW - number for number in range(3000)})
     assert cost() == empty
-
-
-@pytest.mark.parametrize(
-    ("took", "share", "expected"),
-    [({}, 0.5, None), ({"1": 1}, 0.99, 1), ({"1": 50, "60": 49, "+Inf": 1}, 0.99, 60), ({"1": 50, "+Inf": 50}, 0.95, float("inf"))],
-)
-def test_a_percentile_is_the_bound_of_its_bucket(took, share, expected) -> None:
-    assert quantile(took, share) == expected
 
 
 @pytest.mark.parametrize(
