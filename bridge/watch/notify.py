@@ -10,12 +10,15 @@ import json
 import logging
 import smtplib
 import socket
+from base64 import b64encode
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import formatdate, make_msgid
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
+
+from requests.utils import requote_uri
 
 from bridge.settings import Settings
 from bridge.watch import alerts
@@ -91,7 +94,7 @@ class ToWebhook:
     name = "webhook"
 
     def __init__(self, url: str) -> None:
-        self._url = urlsplit(url)
+        self._url = urlsplit(requote_uri(url))
 
     def send(self, message: Message) -> None:
         text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.below), message.link])
@@ -108,12 +111,19 @@ class ToWebhook:
         connection.sock = deadline.connect(host, connection.port, encrypted() if is_tls else None)
         try:
             path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
-            connection.request("POST", path, body, {"Content-Type": "application/json", "User-Agent": "callbridge"})
+            connection.request("POST", path, body, self._headers())
             return connection.getresponse().status
         except (OSError, http.client.HTTPException) as error:
             raise LostAnswerError(f"the webhook gave no answer ({type(error).__name__})") from None
         finally:
             connection.close()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": "callbridge"}
+        if self._url.username:
+            login = f"{unquote(self._url.username)}:{unquote(self._url.password or '')}"
+            headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        return headers
 
 
 class ToEmail:

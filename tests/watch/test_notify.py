@@ -42,12 +42,14 @@ class Chat:
     def __init__(self) -> None:
         self.status = 200
         self.posts: list[tuple[str, dict]] = []
+        self.logins: list[str | None] = []
         chat = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 chat.posts.append((self.path, json.loads(body)))
+                chat.logins.append(self.headers["Authorization"])
                 self.send_response(chat.status)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
@@ -98,6 +100,12 @@ def test_a_webhook_gets_text_that_slack_does_not_take_for_markup(chat: Chat) -> 
         "Owner: anna@example.com",
         "https://ivr.example.com/console",
     ]
+
+
+def test_a_webhook_is_asked_at_its_whole_address_with_the_login_that_stands_in_it(chat: Chat) -> None:
+    assert sent_by(ToWebhook(chat.url.replace("//", "//me%40x:p%3Aw@") + "/a b?key=ä"))
+    assert chat.posts[0][0] == "/services/T1/secret/a%20b?key=%C3%A4"
+    assert chat.logins == ["Basic " + base64.b64encode(b"me@x:p:w").decode()]
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
