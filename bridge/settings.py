@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import phonenumbers
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from sentry_sdk.utils import Dsn
 
 from bridge.errors import WrongSettings
 
@@ -205,6 +206,13 @@ class Settings(BaseSettings):
             raise ValueError("https://…, or http://… for a loopback host such as 127.0.0.1")
         return value.rstrip("/")
 
+    @field_validator("sentry_dsn")
+    @classmethod
+    def _check_dsn(cls, value: SecretStr | None) -> SecretStr | None:
+        if value and not _is_dsn(value.get_secret_value()):
+            raise ValueError("a DSN as Sentry shows it under Client Keys: https://key@host/project number")
+        return value
+
     @field_validator("alert_webhook_url")
     @classmethod
     def _check_webhook(cls, value: SecretStr | None) -> SecretStr | None:
@@ -289,6 +297,15 @@ def _is_smtp(url: str) -> bool:
         return parts.scheme in {"smtp", "smtps"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:  # a port that is none
         return False
+
+
+def _is_dsn(url: str) -> bool:
+    """What the SDK takes. Its own words of refusal would quote the key."""
+    try:
+        Dsn(url)
+    except ValueError:  # BadDsn is one; a port that is none is another
+        return False
+    return True
 
 
 def _is_loopback(host: str) -> bool:

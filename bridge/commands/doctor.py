@@ -13,6 +13,7 @@ from bridge.errors import StepFailed
 from bridge.parts import Parts
 from bridge.providers import registry
 from bridge.settings import UncertainCreate
+from bridge.watch import notify
 from bridge.watch.health import Finding, check_redis, check_workers
 from bridge.watch.silence import web_answers
 from bridge.work import queues
@@ -92,7 +93,26 @@ def _check_providers(parts: Parts) -> Iterator[Finding]:
 
 def _check_watch(parts: Parts) -> Iterator[Finding]:
     settings = parts.settings
-    if settings.sentry_dsn is None:
-        yield Finding("alerts", None, "SENTRY_DSN is not set: nobody is told when a call fails for good.")
+    routes = notify.routes(settings)
+    yield from (_check_route(route) for route in routes)
+    if not routes:
+        nobody = "None of SENTRY_DSN, ALERT_WEBHOOK_URL and ALERT_EMAIL_TO is set: nobody is told when a call fails for good."
+        yield Finding("alerts", None, nobody)
+    elif settings.console_users is None:
+        yield Finding("console", None, "CONSOLE_USERS is not set: there is no console, and the links in alerts lead nowhere.")
+    if settings.smtp_url and not settings.alert_email_to:
+        yield Finding("email", None, "SMTP_URL is set and ALERT_EMAIL_TO is not: no e-mail is sent.")
     if settings.api_token is None:
         yield Finding("api", None, "API_TOKEN is not set: /api does not exist.")
+
+
+def _check_route(route: notify.Route) -> Finding:
+    """Of the ways to an owner only the mail server can be tried without telling anybody anything."""
+    if not isinstance(route, notify.ToEmail):
+        return Finding(route.name, True, "set; it was not tried, since that would tell somebody")
+    try:
+        route.try_out()
+    except (OSError, ValueError) as error:
+        advice = "check SMTP_URL; alerts by e-mail do not arrive"
+        return Finding(route.name, False, f"the mail server did not take us ({notify.reason(error)}): {advice}")
+    return Finding(route.name, True, "the mail server answers and takes the login; no mail was sent")

@@ -27,6 +27,7 @@ class Mood(StrEnum):
     KIND = "kind"
     FULL = "full"  # 429: the quota is used up; nothing is kept
     SLOW = "slow"  # keeps, and answers after `delay_s`
+    ILL = "ill"  # 503; nothing is kept
     GONE = "gone"  # cuts the connection without an answer
 
 
@@ -152,6 +153,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif sentry.mood is Mood.FULL:
             sentry.refuse()
             self._answer(429, {"Retry-After": "60", "X-Sentry-Rate-Limits": "60:error:organization"})
+        elif sentry.mood is Mood.ILL:
+            sentry.refuse()
+            self._answer(503, {})
         else:
             self._take(sentry, body)
 

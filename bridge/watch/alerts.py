@@ -9,8 +9,8 @@ The rule: **one terminal failure, one event.**
 * A route that raises is reported by the Flask integration.
 
 A storm of one cause is one issue with few events: `StormGuard` (bridge/watch/guard.py) decides which of them leave, and the next one tells
-how many did not. Broken promises are told here too (`tell`), and a monitor that hears nothing from the sweeper (`check_in`) is how a dead
-bridge is noticed.
+how many did not. Broken promises are told here too (`tell`), past the guard, since bridge/watch/standing.py lets few of them leave. A
+monitor that hears nothing from the sweeper (`check_in`) is how a dead bridge is noticed.
 
 Log lines make no events, only breadcrumbs: a flood of them cannot use up the quota. `outgoing` is the one place through which all events
 leave; what Sentry shall not hear is decided there.
@@ -32,6 +32,7 @@ from sentry_sdk.integrations.rq import RqIntegration
 from sentry_sdk.types import Event, Hint
 
 from bridge.errors import StepFailed
+from bridge.watch.delivery import AwaitedTransport, awaited, is_awaited
 from bridge.watch.guard import PASSES, Admit, Verdict
 from bridge.watch.logs import fact
 from bridge.watch.masking import mask, mask_value
@@ -78,16 +79,16 @@ def _admit_all(fingerprint: str) -> Verdict:
 def configure(
     dsn: str | None, *, owner: str, release: str | None = None, environment: str = "production", admit: Admit = _admit_all
 ) -> bool:
-    """Start the SDK for this process and whatever it forks. Says whether alerts are on. `admit` is asked about each event's cause.
+    """Start the SDK for this process and whatever it forks. Says whether Sentry is told. `admit` is asked about each event's cause.
 
     A second call changes nothing: it would throw away the first client with the events that it has not sent yet.
-    Raises sentry_sdk.utils.BadDsn, which names what is wrong with SENTRY_DSN.
+    Raises sentry_sdk.utils.BadDsn; settings.py has refused such a SENTRY_DSN before.
     """
     if sentry_sdk.get_client().is_active():
-        fact(log, "alerts are set up already, the first set-up stays")
+        fact(log, "Sentry is set up already, the first set-up stays")
         return True
     if not dsn:
-        fact(log, "alerts are off: set SENTRY_DSN to get them")
+        fact(log, "Sentry is told nothing: SENTRY_DSN is not set")
         return False
     sentry_sdk.init(
         dsn=dsn,
@@ -98,6 +99,7 @@ def configure(
         disabled_integrations=[ArgvIntegration()],
         integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=None)],
         before_send=partial(outgoing, admit),
+        transport=AwaitedTransport,
         send_default_pii=False,
         max_request_body_size="never",
         include_local_variables=False,
@@ -106,7 +108,7 @@ def configure(
         auto_session_tracking=False,
     )
     sentry_sdk.get_global_scope().set_tag("owner", owner)
-    fact(log, "alerts are on", owner=owner, environment=environment)
+    fact(log, "Sentry is told of failures", owner=owner, environment=environment)
     return True
 
 
@@ -143,8 +145,11 @@ def flush(timeout_s: float = 2) -> None:
 
 
 def tell(say: str, *, process: str, owner: str, cause: str, is_over: bool, more: str, link: str) -> None:
-    """One event about a promise of a process: that it is broken, or that it holds again. All of a cause are one issue."""
-    with sentry_sdk.new_scope() as scope:
+    """One event about a promise of a process: that it is broken, or that it holds again. All of a cause are one issue.
+
+    Returns when Sentry has it. Raises OSError where it has not.
+    """
+    with awaited(), sentry_sdk.new_scope() as scope:
         scope.fingerprint = [_GROUP, process, cause]
         _tag(scope, owner=owner, process=process, cause=cause, alert="closed" if is_over else "open")
         scope.set_extra("more", more)
@@ -172,7 +177,7 @@ def check_in(monitor: str) -> None:
 def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
     """The SDK's `before_send`: the event without personal data, or None where enough of its cause have left already."""
     clean = scrub(event, hint)
-    if clean.get("type"):
+    if clean.get("type") or is_awaited():
         return clean
     verdict = admit(_cause_of(clean))
     if verdict.withheld:
@@ -204,6 +209,8 @@ def scrub(event: Event, hint: Hint) -> Event:
 def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     clean = {name: value for name, value in event.items() if name in _AS_IT_IS}
     clean |= {name: mask_value(value) for name, value in event.items() if name in _MASKED}
+    if "owner" in (event.get("tags") or {}):
+        clean["tags"]["owner"] = event["tags"]["owner"]  # BRIDGE_OWNER as it is: a setting, and no caller's datum
     if "exception" in event:
         clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
     if "breadcrumbs" in event:

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from bridge.ledger import keys
-from bridge.ledger.entry import State
+from bridge.ledger.entry import State, Taken
 from bridge.ledger.owed import BEYOND, BOUNDS, Reached
 from bridge.ledger.store import Store
 from bridge.watch import promises
@@ -34,6 +34,11 @@ _COUNTERS = {
     "deaths": ("callbridge_worker_deaths", "Attempts whose process died.", ()),
     "jobs_lost": ("callbridge_jobs_lost", "Jobs that RQ lost and the sweeper put again.", ()),
     "alerts_withheld": ("callbridge_alerts_withheld", "Sentry events that the storm guard only counted.", ()),
+}
+# These stand at 0 before anything has happened. A counter that is born with its first burst shows no increase, and no rule fires.
+_FROM_THE_START = {
+    **{word: 0 for word, (_, _, labels) in _COUNTERS.items() if not labels},
+    **{f"events.{taken.value}": 0 for taken in Taken},
 }
 _TIMED = {
     Reached.LEAD: ("callbridge_lead_seconds", "From the event that makes a lead to the contact in the CRM."),
@@ -85,8 +90,13 @@ def _promised(figures: Mapping[Process, Figures]) -> Iterable[Metric]:
     )
     yield _gauge("callbridge_promise_seconds", "What is promised (PROMISE_S).", {process.name: process.promise_s for process in figures})
     yield _gauge(
+        "callbridge_promise_bound_seconds",
+        "The bound of callbridge_lead_seconds beyond which a lead is late for certain.",
+        {process.name: promises.certain_bound(process.promise_s) for process in figures},
+    )
+    yield _gauge(
         "callbridge_silent_seconds",
-        "Since the newest call was accepted.",
+        "Since the newest call was accepted, or since the bridge watches where there was none.",
         {process.name: of.silent_s for process, of in figures.items() if of.silent_s is not None},
     )
     yield _gauge(
@@ -123,7 +133,7 @@ def _histogram(name: str, text: str, told: Mapping[str, Mapping[str, float]]) ->
 def _counters(counted: dict[str, int]) -> Iterable[Metric]:
     for word, (metric, text, labels) in _COUNTERS.items():
         family = CounterMetricFamily(metric, text, labels=labels)
-        for name, times in sorted(counted.items()):
+        for name, times in sorted((_FROM_THE_START | counted).items()):
             first, _, rest = name.partition(".")
             if first == word:
                 told, _, reason = rest.partition(":")

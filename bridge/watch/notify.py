@@ -1,33 +1,35 @@
 """Tells an owner: by Sentry, by a webhook that Slack and its like understand, by e-mail. Each route says whether it got rid of a message.
 
-A message holds counts, causes and links, nothing about a caller. Sending has its own thread and short time limits, so that whoever watches
-is never held up by whoever is told.
+A message holds counts, causes and links, nothing about a caller. How it leaves without holding anybody up: bridge/watch/outbox.py.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
 import logging
 import smtplib
-import ssl
-import threading
-from collections import deque
-from collections.abc import Callable
+import socket
+from base64 import b64encode
 from dataclasses import dataclass
 from email.message import EmailMessage
-from email.utils import formatdate
+from email.policy import default
+from email.utils import formatdate, make_msgid
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-import requests
+from requests.utils import requote_uri
 
 from bridge.settings import Settings
 from bridge.watch import alerts
+from bridge.watch.deadline import Deadline, encrypted
 from bridge.watch.standing import Kind
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S = 5.0
-STOP_WAIT_S = 3.0
+TIMEOUT_S = 10.0  # for a whole sending by webhook or e-mail
+# At the usual 78 a title that just does not fit behind "Subject:" leaves that line empty. RFC 5322 allows 998.
+_UNFOLDED = default.clone(max_line_length=900)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SUBJECT = {Kind.OPEN: "", Kind.STILL: "still: ", Kind.OVER: "over: "}
 
@@ -49,19 +51,28 @@ class Message:
     def headline(self) -> str:
         return f"Callbridge, {self.process}: {_SUBJECT[self.kind]}{self.title}"
 
+    @property
+    def below(self) -> tuple[str, ...]:
+        """What stands below the title. The owner is a setting and no caller's datum, so an address or a number in it is shown."""
+        return (*self.lines, f"Owner: {self.owner}")
+
+
+class LostAnswerError(OSError):
+    """The message left, and nobody said what became of it: it may have arrived."""
+
 
 class Route(Protocol):
-    """A way to an owner."""
+    """A way to an owner. Its lane has a thread of its own, so it may take time; SENDING_S is the limit."""
 
     @property
     def name(self) -> str: ...
 
     def send(self, message: Message) -> None:
-        """Raises OSError or ValueError where the message did not get away."""
+        """Raises OSError or ValueError where the message did not get away, LostAnswerError where it may have."""
 
 
 class ToSentry:
-    """One issue for each cause and process. The SDK sends in the background and keeps its own account of what it could not."""
+    """One issue for each cause and process."""
 
     name = "sentry"
 
@@ -83,14 +94,36 @@ class ToWebhook:
     name = "webhook"
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = urlsplit(requote_uri(url))
 
     def send(self, message: Message) -> None:
-        text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.lines), message.link])
-        # A redirect would turn the POST into a GET, and nobody would be told.
-        answer = requests.post(self._url, json={"text": text}, timeout=TIMEOUT_S, allow_redirects=False)
-        if not 200 <= answer.status_code < 300:
-            raise OSError(f"the webhook answered {answer.status_code}; check ALERT_WEBHOOK_URL")
+        text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.below), message.link])
+        with Deadline(TIMEOUT_S) as deadline:
+            status = self._post(json.dumps({"text": text}).encode(), deadline)
+        # A redirect is not followed: it would turn the POST into a GET, and nobody would be told.
+        if not 200 <= status < 300:
+            raise OSError(f"the webhook answered {status}; check ALERT_WEBHOOK_URL")
+
+    def _post(self, body: bytes, deadline: Deadline) -> int:
+        """The status of the answer; the rest of it is not waited for."""
+        is_tls, host = self._url.scheme == "https", self._url.hostname or ""
+        connection = (http.client.HTTPSConnection if is_tls else http.client.HTTPConnection)(host, self._url.port)
+        connection.sock = deadline.connect(host, connection.port, encrypted() if is_tls else None)
+        try:
+            path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
+            connection.request("POST", path, body, self._headers())
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException) as error:
+            raise LostAnswerError(f"the webhook gave no answer ({type(error).__name__})") from None
+        finally:
+            connection.close()
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": "callbridge"}
+        if self._url.username:
+            login = f"{unquote(self._url.username)}:{unquote(self._url.password or '')}"
+            headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+        return headers
 
 
 class ToEmail:
@@ -104,45 +137,84 @@ class ToEmail:
         self._receivers = receivers
 
     def send(self, message: Message) -> None:
-        with self._connect() as server:
-            if self._server.username:
-                server.login(unquote(self._server.username), unquote(self._server.password or ""))
-            refused = server.send_message(self._written(message), self._sender, list(self._receivers))
+        with Deadline(TIMEOUT_S) as deadline:
+            server = self._logged_in(deadline)
+            try:
+                refused = server.send_message(self._written(message), self._sender, list(self._receivers))
+            finally:
+                _leave(server)
         if refused:
             log.warning("the mail server refused %s of the addresses in ALERT_EMAIL_TO", len(refused))
 
-    def _connect(self) -> smtplib.SMTP:
+    def try_out(self) -> None:
+        """All but the mail. Raises OSError or ValueError where a mail would not get away."""
+        with Deadline(TIMEOUT_S) as deadline:
+            _leave(self._logged_in(deadline))
+
+    def _logged_in(self, deadline: Deadline) -> _Smtp:
         host, is_tls = self._server.hostname or "", self._server.scheme == "smtps"
-        if is_tls:
-            return smtplib.SMTP_SSL(host, self._server.port or 465, timeout=TIMEOUT_S, context=ssl.create_default_context())
-        server = smtplib.SMTP(host, self._server.port or 587, timeout=TIMEOUT_S)
-        if host not in _LOOPBACK:
-            _encrypt(server)
+        server = _Smtp(host, self._server.port or (465 if is_tls else 587), deadline, is_tls=is_tls)
+        try:
+            if not is_tls and host not in _LOOPBACK:
+                server.starttls(context=encrypted())
+            if self._server.username:
+                server.login(unquote(self._server.username), unquote(self._server.password or ""))
+        except smtplib.SMTPNotSupportedError as error:
+            server.close()
+            if self._server.username and server.does_esmtp and (is_tls or host in _LOOPBACK or server.has_extn("starttls")):
+                raise OSError(f"the mail server of SMTP_URL takes no login ({error})") from None
+            raise OSError("the mail server of SMTP_URL offers no encryption (STARTTLS); use smtps:// or another server") from None
+        except OSError:
+            server.close()
+            raise
         return server
 
     def _written(self, message: Message) -> EmailMessage:
-        mail = EmailMessage()
-        mail["Subject"] = message.headline
+        mail = EmailMessage(_UNFOLDED)
+        mail["Subject"] = message.headline.replace("…", "...")  # as an encoded word some programs show it raw
         mail["From"] = self._sender
         mail["To"] = ", ".join(self._receivers)
         mail["Date"] = formatdate()
         mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers, please
-        thread = f"<{message.thread}@{self._sender.rpartition('@')[2]}>"
-        mail["Message-ID" if message.kind is Kind.OPEN else "In-Reply-To"] = thread
-        mail.set_content("\n".join([message.title, "", *message.lines, "", message.link, ""]))
+        domain = self._sender.rpartition("@")[2]
+        thread = f"<{message.thread}@{domain}>"
+        if message.kind is Kind.OPEN:
+            mail["Message-ID"] = thread
+        else:
+            mail["Message-ID"] = make_msgid(domain=domain)
+            mail["In-Reply-To"] = mail["References"] = thread
+        mail.set_content("\n".join([message.title, "", *message.below, "", message.link, ""]))
         return mail
 
 
-def _encrypt(server: smtplib.SMTP) -> None:
-    """With a context of our own: without one smtplib takes any certificate. Raises OSError where it can't be done."""
+class _Smtp(smtplib.SMTP):
+    """A conversation that ends at its deadline."""
+
+    def __init__(self, host: str, port: int, deadline: Deadline, *, is_tls: bool) -> None:
+        self._deadline = deadline
+        self._is_tls = is_tls
+        super().__init__(host, port)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        """Where smtplib.SMTP_SSL makes its encrypted one as well."""
+        del timeout
+        return self._deadline.connect(host, port, encrypted() if self._is_tls else None)
+
+    def data(self, msg: bytes | str) -> tuple[int, bytes]:  # type: ignore[override]  # the stub knows more kinds of buffer
+        try:
+            return super().data(msg)
+        except smtplib.SMTPResponseException:
+            raise
+        except OSError as error:
+            raise LostAnswerError(f"the mail server did not say whether it took the mail ({type(error).__name__})") from None
+
+
+def _leave(server: smtplib.SMTP) -> None:
+    """What the server says to this changes nothing: the mail is taken or refused by now."""
     try:
-        server.starttls(context=ssl.create_default_context())
-    except smtplib.SMTPNotSupportedError:
-        server.close()
-        raise OSError("the mail server of SMTP_URL offers no encryption (STARTTLS); use smtps:// or another server") from None
+        server.quit()
     except OSError:
         server.close()
-        raise
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
@@ -157,56 +229,12 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     return tuple(found)
 
 
+def reason(error: Exception) -> str:
+    """Why something was not sent, in words of our own or as the error's name: a foreign message may quote the webhook's URL, a secret."""
+    is_ours = type(error) in (OSError, LostAnswerError) and len(error.args) == 1
+    return str(error) if is_ours else type(error).__name__
+
+
 def escape(text: str) -> str:
     """Slack reads these three as markup (https://api.slack.com/reference/surfaces/formatting#escaping)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-Told = Callable[[bool], None]
-
-
-class Outbox:
-    """Sends in a thread that lives while there is something to send. `told(is sent)` is called there after each."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Route, Message, Told]] = deque()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def put(self, route: Route, message: Message, told: Told) -> None:
-        """Returns at once."""
-        with self._lock:
-            self._waiting.append((route, message, told))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._work_off, name="alerts", daemon=True)
-                self._thread.start()
-
-    def join(self, timeout_s: float = STOP_WAIT_S) -> None:
-        """Wait for what is under way. What is not sent by then is due again for the next one who watches."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(timeout_s)
-
-    def _work_off(self) -> None:
-        while (item := self._next()) is not None:
-            route, message, told = item
-            told(_send(route, message))
-
-    def _next(self) -> tuple[Route, Message, Told] | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._thread = None
-            return None
-
-
-def _send(route: Route, message: Message) -> bool:
-    try:
-        route.send(message)
-    except (OSError, ValueError) as error:
-        # A foreign message may quote the webhook's URL, which is a secret.
-        why = str(error) if type(error) is OSError else type(error).__name__
-        log.warning("an alert could not be sent by %s (%s); it is tried again", route.name, why, extra={"cause": message.cause})
-        return False
-    log.info("an alert was sent by %s", route.name, extra={"cause": message.cause, "kind": message.kind.value})
-    return True

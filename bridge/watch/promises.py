@@ -18,10 +18,14 @@ from bridge.ledger.owed import BEYOND, BOUNDS, Reached
 from bridge.ledger.store import Store
 from bridge.settings import Settings
 
+HOURS = 2  # this one and those before it, of which shares and percentiles are taken
 ENOUGH = 20  # calls below which a share or a percentile says nothing
+SLOW_SHARE = 0.05  # of the leads may take longer than promised
 SHORT_OF_BUDGET = 0.1  # of a day's requests
 AFFECTED_LIMIT = 500  # calls that are looked at to count their callers
 
+# STRING, seconds by Redis's clock: when a sweeper first looked, since Redis was last empty.
+WATCHED = "cb:silence:watched"
 LATE, SLOW, FAILURES, BUDGET, SILENCE = "promise.late", "promise.slow", "failures.share", "crm.budget_left", "silence"
 CAUSES = (LATE, SLOW, FAILURES, BUDGET, SILENCE, *(f"attention.{cause.value}" for cause in Cause))
 
@@ -52,7 +56,7 @@ def processes(settings: Settings) -> tuple[Process, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a process does. `took`, `leads` and `failures` are of this hour and the one before."""
+    """How a process does, as seen `at`. `took`, `leads` and `failures` are of this hour and the one before."""
 
     oldest_s: float = 0.0  # age of the oldest waiting call, from when something was owed for it
     waiting: int = 0
@@ -62,11 +66,9 @@ class Figures:
     failures: int = 0
     attention: Mapping[Cause, int] | None = None
     left_today: int | None = None  # requests to the CRM; None: not known
-    silent_s: float | None = None  # since the newest call; None: there was none yet
-
-    def quantile(self, share: float) -> float | None:
-        """Seconds within which this share of the leads came, rounded up to a bucket's bound; inf beyond the last, None without leads."""
-        return quantile(self.took or {}, share)
+    silent_s: float | None = None  # since the newest call, else since somebody watches; None: nobody has watched yet
+    has_calls: bool = True  # False: there was none yet
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,7 @@ class Breach:
     say: str
     do: str
     page: str = ""  # of the console
-
-
-def quantile(took: Mapping[str, int], share: float) -> float | None:
-    """From the histogram's buckets; see `Figures.quantile`."""
-    total = sum(took.values())
-    passed = 0
-    for bound in (*BOUNDS, BEYOND) if total else ():
-        passed += took.get(str(bound), 0)
-        if passed >= share * total:
-            return float(bound)
-    return None
+    for_s: float = 0.0  # how long it has been so already, where that is known
 
 
 def read(store: Store, process: Process, *, left_today: int | None = None) -> Figures:
@@ -99,9 +91,11 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         pipe.zcount(name, "-inf", now)
         pipe.zcount(name, "-inf", f"({now - process.promise_s!r}")
         pipe.zrange(keys.ALL, -1, -1, withscores=True)
+        pipe.get(WATCHED)
         for cause in Cause:
             pipe.zcard(keys.index("cause", cause.value))
-        oldest, waiting, late, newest, *attention = pipe.execute()
+        oldest, waiting, late, newest, watched, *attention = pipe.execute()
+    last = newest[0][1] if newest else watched
     hours = _sums(store, now)
     prefix = f"{Reached.LEAD}_s:"
     return Figures(
@@ -113,8 +107,18 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         failures=hours.get("failures", 0),
         attention=dict(zip(Cause, attention, strict=True)),
         left_today=left_today,
-        silent_s=now - newest[0][1] if newest else None,
+        silent_s=None if last is None else max(now - float(last), 0.0),
+        has_calls=bool(newest),
+        at=now,
     )
+
+
+def begin_watch(store: Store) -> None:
+    """Remember since when somebody watches. The ledger's birth will not do: it is its first call, and there may never be one.
+
+    Raises redis.RedisError.
+    """
+    store.connection.set(WATCHED, repr(store.clock.now()), nx=True)
 
 
 def left_today(pacing: Pacing, location_id: str) -> int | None:
@@ -128,7 +132,7 @@ def left_today(pacing: Pacing, location_id: str) -> int | None:
 def _sums(store: Store, now: float) -> dict[str, int]:
     last = index.hour(now)
     sums: dict[str, int] = {}
-    for (_, what), times in store.hours(last - 1, last).items():
+    for (_, what), times in store.hours(last - HOURS + 1, last).items():
         sums[what] = sums.get(what, 0) + times
     return sums
 
@@ -148,15 +152,21 @@ def _late(process: Process, figures: Figures) -> Breach | None:
         f"the oldest for {span(figures.oldest_s)}."
     )
     do = "Open the console: it says whether workers listen and what the oldest call waits for. Nothing is lost; they go on by themselves."
-    return Breach(LATE, figures.late, say, do)
+    return Breach(LATE, figures.late, say, do, for_s=figures.oldest_s - process.promise_s)
+
+
+def certain_bound(promise_s: float) -> float:
+    """The bound of the histogram's buckets beyond which a lead is late for certain: where PROMISE_S is none, the next one."""
+    return next((bound for bound in BOUNDS if bound >= promise_s), BOUNDS[-1])
 
 
 def _slow(process: Process, figures: Figures) -> Breach | None:
-    p95 = figures.quantile(0.95)
-    if p95 is None or p95 <= process.promise_s or sum((figures.took or {}).values()) < ENOUGH:
+    took, bound = figures.took or {}, certain_bound(process.promise_s)
+    leads = sum(took.values())
+    late = sum(times for upto, times in took.items() if upto == BEYOND or float(upto) > bound)
+    if leads < ENOUGH or late <= SLOW_SHARE * leads:
         return None
-    took = f"more than {span(BOUNDS[-1])}" if p95 == float("inf") else f"up to {span(p95)}"
-    say = f"Of the last hours' leads one in twenty took {took}; {span(process.promise_s)} are promised."
+    say = f"{late} of the last hours' {leads} leads took more than {span(bound)}; {span(process.promise_s)} are promised."
     return Breach(SLOW, 1, say, "See whether calls wait for a worker (raise WORKERS) or for GoHighLevel (its status page, its rate limit).")
 
 
@@ -179,8 +189,10 @@ def _budget(process: Process, figures: Figures) -> Breach | None:
 def _silence(process: Process, figures: Figures) -> Breach | None:
     if process.silence_s is None or figures.silent_s is None or figures.silent_s <= process.silence_s:
         return None
-    say = f"No call has come for {span(figures.silent_s)}."
-    return Breach(SILENCE, 1, say, "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system.")
+    since = "" if figures.has_calls else ", which is since the bridge was set up or Redis was emptied"
+    say = f"No call has come for {span(figures.silent_s)}{since}."
+    do = "Ring the number yourself. If nothing comes: the webhook's address and its log at the phone system."
+    return Breach(SILENCE, 1, say, do, for_s=figures.silent_s)
 
 
 _TO_DO = {
@@ -197,21 +209,26 @@ def _attention(cause: Cause, count: int) -> Breach | None:
     return Breach(f"attention.{cause.value}", count, say, _TO_DO[cause], "/attention") if count else None
 
 
-def callers(store: Store, process: Process, cause: str) -> tuple[int, bool]:
-    """How many different callers a breach of `cause` is about, and whether there may be more. Raises redis.RedisError."""
-    if cause == LATE:
-        until = store.clock.now() - process.promise_s
-        rows = store.connection.zrange(keys.owed(process.name), "-inf", until, byscore=True, offset=0, num=AFFECTED_LIMIT)
-    elif cause == FAILURES:
-        rows = store.connection.zrange(keys.ATTENTION, 0, AFFECTED_LIMIT - 1)
-    elif cause.startswith("attention."):
-        rows = store.connection.zrange(keys.index("cause", cause.partition(".")[2]), 0, AFFECTED_LIMIT - 1)
+def callers(store: Store, process: Process, breach: Breach, at: float) -> tuple[int, bool]:
+    """How many different callers the calls of a breach that was seen `at` have, and whether there may be more. Raises redis.RedisError.
+
+    Never more than the breach has calls: what has come since then is left out, so that both figures of one message fit together.
+    """
+    limit, since = min(breach.count, AFFECTED_LIMIT), 0.0
+    if breach.cause == LATE:
+        until = f"({at - process.promise_s!r}"
+        rows = store.connection.zrange(keys.owed(process.name), "-inf", until, byscore=True, offset=0, num=limit)
+    elif breach.cause == FAILURES:
+        since = (index.hour(at) - HOURS + 1) * 3600.0  # of all that need attention, those of the hours that were counted
+        rows = store.connection.zrange(keys.ATTENTION, 0, AFFECTED_LIMIT - 1, desc=True)
+    elif breach.cause.startswith("attention."):
+        rows = store.connection.zrange(keys.index("cause", breach.cause.partition(".")[2]), 0, limit - 1)
     else:
         return 0, False
     found = cast("list[bytes]", rows)
-    entries = store.get_many(row.decode() for row in found)
-    who = {(entry.facts.caller.e164 if entry.facts.caller else None) or entry.call_key for entry in entries}
-    return len(who), len(found) == AFFECTED_LIMIT
+    entries = [entry for entry in store.get_many(row.decode() for row in found) if (entry.trouble.at if entry.trouble else at) >= since]
+    who = {(entry.facts.caller.e164 if entry.facts.caller else None) or entry.call_key for entry in entries[:limit]}
+    return len(who), breach.count > AFFECTED_LIMIT and len(found) == AFFECTED_LIMIT
 
 
 def counted(number: int, one: str, more: str) -> str:

@@ -10,16 +10,14 @@ Redis keys, beside those of bridge/ledger/keys.py:
 
     cb:silence:numbers             ZSET    "<provider> <digest> <number, masked>" by when a webhook last announced a call to it
     cb:silence:refused:<provider>  STRING  how many webhooks had been refused when all was last well
+    cb:silence:watched             STRING  when somebody first watched, since Redis was last empty (bridge/watch/promises.py)
     cb:silence:missed:<provider>   STRING  when the last call began that no webhook announced; there until calls flow again
 """
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import redis
@@ -30,12 +28,12 @@ from bridge.ledger.entry import Entry
 from bridge.ledger.find import Wanted
 from bridge.ledger.store import Store
 from bridge.settings import DAY_S
+from bridge.watch.closing import lasted
 from bridge.watch.masking import mask
-from bridge.watch.notify import Message, Outbox, Route
+from bridge.watch.notify import Message, Route
 from bridge.watch.promises import Breach, counted, span
-from bridge.watch.standing import Book, Kind, Sending, Standing, look, settle
-
-log = logging.getLogger(__name__)
+from bridge.watch.standing import Book, Sending
+from bridge.watch.telling import Teller
 
 NUMBERS = "cb:silence:numbers"
 BACKFILL = "backfill"
@@ -68,6 +66,7 @@ class Signs:
     quiet: tuple[Quiet, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)  # reason → how many since all was well
     web_answers: bool | None = None  # None: not asked
+    heard_at: float | None = None  # when a webhook last announced a call
 
 
 def is_silent(signs: Signs) -> bool:
@@ -129,9 +128,11 @@ class Silence:
     owner: str
     process: str
     after_calls: float
-    outbox: Outbox = field(default_factory=Outbox)
     probe: Callable[[str], bool] | None = None
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    teller: Teller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.teller = Teller(self.book, self.store.clock, self.routes)
 
     @property
     def connection(self) -> redis.Redis:
@@ -147,7 +148,7 @@ class Silence:
                 found[provider] = breach
             else:
                 self._remember_refused(provider)
-            self._tell(provider, breach)
+            self._tell(signs, breach)
         return found
 
     def signs(self, provider: str, missed: Sequence[str]) -> Signs:
@@ -158,10 +159,10 @@ class Silence:
         missed = [entry.call_key for entry in self.store.get_many(missed) if entry.suspect_since is None]
         missed_since = self._missed_since(provider, missed, newest)
         quiet = tuple(self._quiet(provider, now))
-        signs = Signs(provider, len(missed), missed_since, quiet, self._refused(provider))
+        signs = Signs(provider, len(missed), missed_since, quiet, self._refused(provider), heard_at=newest)
         if not is_silent(signs):
             return signs
-        return Signs(provider, len(missed), missed_since, quiet, signs.refused, (self.probe or web_answers)(f"{self.public_url}/healthz"))
+        return replace(signs, web_answers=(self.probe or web_answers)(f"{self.public_url}/healthz"))
 
     # ---- Calls that no webhook announced
 
@@ -236,36 +237,26 @@ class Silence:
 
     # ---- Telling
 
-    def _tell(self, provider: str, breach: Breach | None) -> None:
-        """As the watcher does for its promises: what is said, and whether at all, is decided on the alert in Redis."""
-        cause, now, due = f"silence.{provider}", self.store.clock.now(), list[Sending]()
+    def _tell(self, signs: Signs, breach: Breach | None) -> None:
+        cause, now = f"silence.{signs.provider}", self.store.clock.now()
+        self.teller.tell(
+            self.process, cause, breach.count if breach else 0, lambda sending: self._message(signs, cause, breach, sending, now)
+        )
 
-        def decide(old: Standing) -> Standing:
-            new, due[:] = look(old, breach.count if breach else 0, now, [route.name for route in self.routes], self.name)
-            return new
-
-        self.book.change(self.process, cause, decide, now)
-        ways = {route.name: route for route in self.routes}
-        for sending in due:
-            message = self._message(provider, cause, breach, sending, now)
-            self.outbox.put(ways[sending.route], message, partial(self._told, cause, sending))
-
-    def _message(self, provider: str, cause: str, breach: Breach | None, sending: Sending, now: float) -> Message:
+    def _message(self, signs: Signs, cause: str, breach: Breach | None, sending: Sending, now: float) -> Message:
         thread = f"callbridge.{self.process}.{cause}.{int(sending.since)}"
         if breach is None:
-            title = f"{provider} announces calls again. It lasted {span(max(now - sending.since, 0.0))}."
-            return Message(
-                Kind.OVER, self.process, cause, self.owner, title, ("Nothing is left to do.",), f"{self.public_url}/console", thread
-            )
-        lines = (f"What to do: {breach.do}", f"Owner: {self.owner}.")
-        return Message(sending.kind, self.process, cause, self.owner, mask(breach.say), lines, f"{self.public_url}/console", thread)
+            title, lines = _over(signs, sending, now)
+        else:
+            title, lines = mask(breach.say), (f"What to do: {breach.do}",)
+        return Message(sending.kind, self.process, cause, self.owner, title, lines, f"{self.public_url}/console", thread)
 
-    def _told(self, cause: str, sending: Sending, is_sent: bool) -> None:
-        now = self.store.clock.now()
-        try:
-            self.book.change(self.process, cause, lambda old: settle(old, sending, now, is_sent=is_sent), now)
-        except redis.RedisError as error:
-            log.warning("what was said could not be written down; it may be said again", extra={"error": type(error).__name__})
+
+def _over(signs: Signs, sending: Sending, now: float) -> tuple[str, tuple[str, ...]]:
+    """What ended it: mostly a call, else a memory that is gone or a setting."""
+    has_come = signs.heard_at is not None and signs.heard_at >= sending.since
+    title = f"{signs.provider} announces calls again." if has_come else f"There is no sign any more that {signs.provider} is silent."
+    return title, (lasted(sending.since, now),)
 
 
 def web_answers(url: str) -> bool:

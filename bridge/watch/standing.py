@@ -2,6 +2,9 @@
 
 On each route at most one message about a cause in a quarter of an hour, however often the promise is broken and kept in it; a second one
 says at once that it is over. While it lasts another comes when the number has doubled, or after a day.
+
+A sending belongs to whoever wrote it into the alert, until a time that stands there too. A process that was frozen meanwhile finds that
+somebody else has taken over, and keeps quiet.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from bridge.ledger import keys
 GAP_S = 900.0
 REMIND_S = 86_400.0
 SENDING_S = 60.0  # after which a sending that nobody has settled is taken to have failed: its process died
+LONGEST_S = 31.0  # that one can take on any route; what has waited until less is left of SENDING_S is not begun
 _TRIES = 20
 
 
@@ -59,11 +63,17 @@ class Sending:
     since: float
     count: int
     by: str
+    until: float = 0.0
 
 
-def look(old: Standing, count: int, now: float, routes: Iterable[str], by: str) -> tuple[Standing, tuple[Sending, ...]]:
-    """What becomes of an alert when `count` calls are concerned now (0: the promise holds), and what `by` has to say on which routes."""
-    seen = _seen(old, count, now)
+def look(
+    old: Standing, count: int, now: float, routes: Iterable[str], by: str, *, began: float | None = None
+) -> tuple[Standing, tuple[Sending, ...]]:
+    """What becomes of an alert when `count` calls are concerned now (0: the promise holds), and what `by` has to say on which routes.
+
+    `began`: since when the promise is broken, where that is known to be earlier than now.
+    """
+    seen = _seen(old, count, now, began)
     sendings = []
     told = dict(seen.routes)
     for route in routes:
@@ -71,14 +81,17 @@ def look(old: Standing, count: int, now: float, routes: Iterable[str], by: str) 
         kind = _due(seen, before, now)
         if kind is not None:
             told[route] = replace(before, by=by, until=now + SENDING_S)
-            sendings.append(Sending(route, kind, seen.since or now, seen.count or seen.most, by))
+            sendings.append(Sending(route, kind, seen.since or now, seen.count or seen.most, by, now + SENDING_S))
     return replace(seen, routes=told), tuple(sendings)
 
 
-def _seen(old: Standing, count: int, now: float) -> Standing:
+def _seen(old: Standing, count: int, now: float, began: float | None) -> Standing:
     if count:
         begins = old.since is None or old.ended_at is not None
-        return replace(old, since=now if begins else old.since, ended_at=None, count=count, most=count if begins else max(old.most, count))
+        since = now if began is None else min(began, now)
+        return replace(
+            old, since=since if begins else old.since, ended_at=None, count=count, most=count if begins else max(old.most, count)
+        )
     if old.since is None:
         return old
     if not any(told.is_open for told in old.routes.values()):
@@ -99,16 +112,31 @@ def _due(standing: Standing, told: Told, now: float) -> Kind | None:
     return Kind.STILL if standing.count >= 2 * told.count or silent_s >= REMIND_S else None
 
 
-def settle(old: Standing, sending: Sending, now: float, *, is_sent: bool) -> Standing:
-    """After a sending. What was not sent is due again; what somebody else has taken over is left to them."""
+def is_due(standing: Standing, sending: Sending, now: float) -> bool:
+    """Whether a sending that has waited for its turn may begin: it is still `by`'s, can end in time, and still says what is the case."""
+    told = standing.routes.get(sending.route, Told())
+    is_true = (standing.count == 0) == (sending.kind is Kind.OVER)
+    return _is_own(told, sending) and now + LONGEST_S <= sending.until and is_true
+
+
+def _is_own(told: Told, sending: Sending) -> bool:
+    return told.by == sending.by and told.until == sending.until
+
+
+def settle(old: Standing, sending: Sending, now: float, *, is_sent: bool | None) -> Standing:
+    """After a sending; `is_sent` None: the answer was lost, and it may have arrived.
+
+    What was not sent is due again. What may have arrived is not said again within GAP_S, then it is. What somebody else has taken over is
+    left to them.
+    """
     told = old.routes.get(sending.route, Told())
-    if told.by != sending.by:
+    if not _is_own(told, sending):
         return old
     after = replace(told, by=None, until=0.0)
-    if is_sent and sending.kind is Kind.OVER:
+    if is_sent is not False and sending.kind is Kind.OVER:
         after = replace(after, is_open=False)
-    elif is_sent:
-        after = replace(after, at=now, count=sending.count, is_open=True)
+    elif is_sent is not False:
+        after = replace(after, at=now, count=sending.count if is_sent else 0, is_open=True)
     return replace(old, routes={**old.routes, sending.route: after})
 
 

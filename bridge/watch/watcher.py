@@ -1,27 +1,21 @@
 """Looks at each process's promises, and has its owner told of those that are broken and of those that hold again.
 
-The sweeper calls `look` every few seconds; what is said about a cause, and whether at all, is decided on the alert in Redis
-(bridge/watch/standing.py), so two sweepers never say it twice.
+The sweeper calls `look` every few seconds; whether anything is said is decided by bridge/watch/telling.py.
 """
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-
-import redis
 
 from bridge.ledger.store import Store
 from bridge.watch import alerts, promises
+from bridge.watch.closing import over
 from bridge.watch.masking import mask
-from bridge.watch.notify import Message, Outbox, Route, ToSentry
-from bridge.watch.promises import Breach, Process, counted, span
-from bridge.watch.standing import Book, Sending, Standing, look, settle
-
-log = logging.getLogger(__name__)
+from bridge.watch.notify import Message, Route, ToSentry
+from bridge.watch.promises import Breach, Figures, Process, counted
+from bridge.watch.standing import Book, Sending
+from bridge.watch.telling import Teller
 
 LeftToday = Callable[[], int | None]
 
@@ -36,19 +30,22 @@ class Watcher:
     routes: Sequence[Route]
     public_url: str
     left_today: LeftToday
-    outbox: Outbox = field(default_factory=Outbox)
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    teller: Teller = field(init=False)
     _checked_in_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self.teller = Teller(self.book, self.store.clock, self.routes)
 
     def look(self) -> None:
         """One look at every process. Sends nothing itself and waits for no owner. Raises redis.RedisError."""
+        promises.begin_watch(self.store)
         for process in self.watched:
             self._look_at(process)
         self._check_in()
 
     def stop(self) -> None:
         """Give what is being sent a moment to leave."""
-        self.outbox.join()
+        self.teller.outbox.join()
 
     def _check_in(self) -> None:
         """Once a minute, and only after a look that came to its end: where nobody sweeps or looks, nobody may say that all is well."""
@@ -63,56 +60,31 @@ class Watcher:
         broken = {breach.cause: breach for breach in promises.breaches(process, figures)}
         remembered = self.book.standing(process.name, promises.CAUSES)
         for cause in promises.CAUSES:
-            if cause in broken or cause in remembered:
-                self._look_into(process, cause, broken.get(cause))
+            is_known = cause != promises.BUDGET or figures.left_today is not None
+            if is_known and (cause in broken or cause in remembered):
+                self._look_into(process, cause, figures, broken.get(cause))
 
-    def _look_into(self, process: Process, cause: str, breach: Breach | None) -> None:
-        now, count = self.store.clock.now(), breach.count if breach else 0
-        due: list[Sending] = []
+    def _look_into(self, process: Process, cause: str, figures: Figures, breach: Breach | None) -> None:
+        now = figures.at
 
-        def decide(old: Standing) -> Standing:
-            new, due[:] = look(old, count, now, self._names(cause), self.name)
-            return new
+        def write(sending: Sending) -> Message:
+            if breach is None:
+                title, lines = over(process, cause, figures, sending, now)
+            else:
+                title, lines = mask(breach.say), self._lines(process, breach, figures.at)
+            link = f"{self.public_url}/console{breach.page if breach else ''}"
+            return Message(sending.kind, process.name, cause, process.owner, title, lines, link, _thread(process.name, cause, sending))
 
-        self.book.change(process.name, cause, decide, now)
-        ways = {route.name: route for route in self.routes}
-        if due:
-            said = self._over(process, cause, due[0], now) if breach is None else self._open(process, breach, due[0])
-            for sending in due:
-                message = Message(sending.kind, process.name, cause, process.owner, *said)
-                self.outbox.put(ways[sending.route], message, partial(self._told, process.name, cause, sending))
+        # Sentry has an event of its own for each call that failed for good; a second issue about the same would be noise.
+        but_not = (ToSentry.name,) if cause.startswith("attention.") else ()
+        self.teller.tell(
+            process.name, cause, breach.count if breach else 0, write, began=now - (breach.for_s if breach else 0.0), but_not=but_not
+        )
 
-    def _names(self, cause: str) -> list[str]:
-        """Sentry has an event of its own for each call that failed for good; a second issue about the same would be noise."""
-        return [route.name for route in self.routes if not (cause.startswith("attention.") and route.name == ToSentry.name)]
-
-    def _told(self, process: str, cause: str, sending: Sending, is_sent: bool) -> None:
-        now = self.store.clock.now()
-        try:
-            self.book.change(process, cause, lambda old: settle(old, sending, now, is_sent=is_sent), now)
-        except redis.RedisError as error:
-            log.warning("what was said could not be written down; it may be said again", extra={"error": type(error).__name__})
-
-    def _open(self, process: Process, breach: Breach, sending: Sending) -> tuple[str, tuple[str, ...], str, str]:
-        who, may_be_more = promises.callers(self.store, process, breach.cause)
+    def _lines(self, process: Process, breach: Breach, at: float) -> tuple[str, ...]:
+        who, may_be_more = promises.callers(self.store, process, breach, at)
         affected = f"{'At least ' if may_be_more else ''}{counted(who, 'caller is', 'callers are')} affected." if who else ""
-        lines = (affected, f"What to do: {breach.do}", f"Owner: {process.owner}.")
-        link = f"{self.public_url}/console{breach.page}"
-        return mask(breach.say), tuple(mask(line) for line in lines if line), link, _thread(process.name, breach.cause, sending)
-
-    def _over(self, process: Process, cause: str, sending: Sending, now: float) -> tuple[str, tuple[str, ...], str, str]:
-        say = f"{_ABOUT[cause]} It lasted {span(max(now - sending.since, 0.0))}."
-        lines = (f"At its height it was about {counted(sending.count, 'call', 'calls')}.",) if sending.count > 1 else ()
-        return say, (*lines, "Nothing is left to do."), f"{self.public_url}/console", _thread(process.name, cause, sending)
-
-
-_ABOUT = {
-    promises.LATE: "No call waits longer than promised any more.",
-    promises.SLOW: "Leads come as fast as promised again.",
-    promises.FAILURES: "Few calls fail again.",
-    promises.BUDGET: "There are enough requests to GoHighLevel for today again.",
-    promises.SILENCE: "Calls come again.",
-} | {cause: f"No call needs attention any more ({cause.partition('.')[2]})." for cause in promises.CAUSES if cause.startswith("attention.")}
+        return tuple(mask(line) for line in (affected, f"What to do: {breach.do}") if line)
 
 
 def _thread(process: str, cause: str, sending: Sending) -> str:

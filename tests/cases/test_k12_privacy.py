@@ -14,6 +14,7 @@ import app
 from bridge.watch import logs
 from bridge.watch.masking import mask
 from tests.cases.support import ADA, AT_CREATE, AT_NOTE, TOKEN, settings, twilio_key
+from tests.console.support import USERS, Browser
 from tests.roads.support import joined
 from tests.support.builders import TWILIO_TOKEN
 
@@ -100,31 +101,57 @@ def site(redis_url, monkeypatch, tmp_path):
     """The app as production builds it, without its hold on the process's log and alerts."""
     monkeypatch.setattr(app.logs, "configure", lambda *_args, **_options: None)
     monkeypatch.setattr(app.alerts, "configure", lambda *_args, **_options: False)
-    made = app.create_app(settings(REDIS_URL=redis_url, API_TOKEN=API_TOKEN, SPOOL_PATH=str(tmp_path / "spool.sqlite3")))
+    console = {"CONSOLE_USERS": USERS, "PUBLIC_URL": "http://127.0.0.1:8000", "GHL_BASE_URL": "http://127.0.0.1:9"}
+    made = app.create_app(settings(REDIS_URL=redis_url, API_TOKEN=API_TOKEN, SPOOL_PATH=str(tmp_path / "spool.sqlite3"), **console))
     yield made
     made.extensions["callbridge"].connection.close()
 
 
-def paths(site):
-    """Every route that can be read, with something in each of its places; and what other programs would have there."""
-    bound = site.url_map.bind("localhost")
-    found = [bound.build(rule.endpoint, dict.fromkeys(rule.arguments, "1")) for rule in site.url_map.iter_rules() if "GET" in rule.methods]
+def paths(site, call_key):
+    """Every route of the app, with what exists in each of its places; and what other programs would have there."""
+    bound, places = site.url_map.bind("localhost"), {"call_key": call_key, "action": "replay"}
+    found = [
+        bound.build(rule.endpoint, {name: places.get(name, "1") for name in rule.arguments}, method=method)
+        for rule in site.url_map.iter_rules()
+        for method in rule.methods - {"OPTIONS", "HEAD"}
+    ]
     return [*dict.fromkeys(found), "/rq", "/dashboard", "/debug", "/rq/rq-instances.json"]
 
 
 def test_b122_nothing_is_open_without_credentials_and_nothing_shows_a_caller(bridge, site):
-    bridge.take(bridge.phones.ended(bridge.phones.call(), CallerName=NAME))
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call, CallerName=NAME))
     client = site.test_client()
-    for path in paths(site):
+    asked = paths(site, twilio_key(call))
+    assert {"/console", "/console/attention", f"/console/calls/{twilio_key(call)}", "/console/all/replay", "/api/calls"} <= set(asked)
+    for path in asked:
         answer = client.get(path)
         text = answer.get_data(as_text=True)
         assert shown(text) == [], path
         assert "redis.sock" not in text, path
         if not (path.startswith(OPEN) or "static" in path or "login" in path):
             assert answer.status_code in {302, 303, 401, 403, 404, 405}, path
+            assert twilio_key(call) not in text or path in answer.headers.get("Location", ""), path
 
 
-def test_b122_credentials_show_no_caller_and_no_redis_either(bridge, site):
+def test_b122_an_operator_sees_no_caller_unasked_and_no_redis_at_all(bridge, site):
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.ended(call, CallerName=NAME))
+    browser = Browser(site.test_client())
+    assert browser.log_in("otto").status_code == 302
+    seen = {}
+    for path in paths(site, twilio_key(call)):
+        answer = browser.get(path)
+        text = answer.get_data(as_text=True)
+        seen[path] = answer.status_code
+        assert shown(text) == [], path
+        assert "redis.sock" not in text, path
+    page = f"/console/calls/{twilio_key(call)}"
+    assert seen["/console"] == seen["/console/calls"] == seen[page] == seen[f"{page}/replay"] == 200
+    assert (seen["/console/ignored"], seen["/api/calls"]) == (403, 401), "that is the owner's, and a program's"
+
+
+def test_b122_a_program_with_its_token_sees_no_caller_and_no_redis_either(bridge, site):
     call = bridge.phones.call()
     bridge.take(bridge.phones.ended(call, CallerName=NAME))
     client = site.test_client()

@@ -16,6 +16,7 @@ from app import create_app
 from bridge.sandbox.ghl import GhlStandIn
 from bridge.work.queues import calls_queue
 from tests.support.builders import make_settings
+from tests.watch.smtp import MailServer
 
 
 @pytest.fixture
@@ -115,3 +116,52 @@ def test_the_doctor_shows_no_secret(environment: dict[str, str], ghl: GhlStandIn
     told = " ".join(say for _, say in found.values())
     assert ghl.world.token not in told
     assert "twilio_test_auth_token" not in told
+
+
+# ---- The ways to an owner
+
+HOOK = {"ALERT_WEBHOOK_URL": "http://127.0.0.1:9/services/T1/hush"}
+
+
+@pytest.fixture
+def mail() -> Iterator[MailServer]:
+    with MailServer() as server:
+        yield server
+
+
+def by_mail(url: str) -> dict[str, str]:
+    return {"ALERT_EMAIL_TO": "ops@example.com", "ALERT_EMAIL_FROM": "bridge@example.com", "SMTP_URL": url}
+
+
+def test_nobody_is_told_only_where_no_way_is_set(environment: dict[str, str], mail: MailServer) -> None:
+    assert "nobody is told" in examined(environment)[1]["alerts"][1]
+    for way in (HOOK, by_mail(mail.url())):
+        _, found = examined(environment | way)
+        assert "alerts" not in found
+        assert found["console"] == (None, "CONSOLE_USERS is not set: there is no console, and the links in alerts lead nowhere.")
+
+
+def test_a_webhook_is_not_tried_and_its_address_not_shown(environment: dict[str, str], listening: None) -> None:
+    code, found = examined(environment | HOOK)
+    assert (code, found["webhook"][0]) == (0, True)
+    assert "was not tried" in found["webhook"][1]
+    assert not any("hush" in say for _, say in found.values())
+
+
+def test_the_mail_server_is_logged_in_to_and_no_mail_sent(environment: dict[str, str], listening: None, mail: MailServer) -> None:
+    code, found = examined(environment | by_mail(mail.url("me:pw@")))
+    assert (code, found["email"][0]) == (0, True)
+    assert (len(mail.logins), mail.mails) == (1, [])
+
+
+def test_a_mail_server_that_does_not_take_us_is_bad(environment: dict[str, str], listening: None, mail: MailServer) -> None:
+    mail.offers = b"250 SIZE"
+    code, found = examined(environment | by_mail(mail.url("me:hush-pw@")))
+    assert (code, found["email"][0]) == (1, False)
+    assert "SMTP_URL" in found["email"][1]
+    assert "hush" not in found["email"][1]
+    assert "ConnectionRefusedError" in examined(environment | by_mail("smtp://127.0.0.1:9"))[1]["email"][1]
+
+
+def test_a_mail_server_without_anybody_to_write_to_is_named(environment: dict[str, str], mail: MailServer) -> None:
+    assert "ALERT_EMAIL_TO is not" in examined(environment | {"SMTP_URL": mail.url()})[1]["email"][1]

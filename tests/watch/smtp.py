@@ -8,11 +8,18 @@ from email import message_from_bytes, policy
 
 
 class MailServer:
-    """Listens on 127.0.0.1. `refusal` is the answer to MAIL FROM, where there is one; nothing is encrypted."""
+    """Listens on 127.0.0.1; nothing is encrypted.
+
+    `refusal` is the answer to MAIL FROM, where there is one; `offers` that to EHLO. Instead of answering to `hangs_up_on`, a word or the
+    dot at a mail's end, it cuts the connection.
+    """
 
     def __init__(self) -> None:
         self.refusal = b""
+        self.offers = b"250 AUTH PLAIN"
+        self.hangs_up_on = b""
         self.mails = []
+        self.raws = []  # the same as bytes
         self.logins = []
         self._server = _Listener(("127.0.0.1", 0), _Talk)
         self._server.mail = self
@@ -42,8 +49,10 @@ class _Talk(socketserver.StreamRequestHandler):
         receivers = []
         for line in self.rfile:
             word = line.split(b" ")[0].strip().upper()
+            if word and word == self.server.mail.hangs_up_on:
+                return
             if word == b"EHLO":
-                self.say(b"250-test\r\n250 AUTH PLAIN")
+                self.say(b"250-test\r\n" + self.server.mail.offers)
             elif word == b"AUTH":
                 self.server.mail.logins.append(line.split()[2].decode())
                 self.say(b"235 ok")
@@ -55,7 +64,10 @@ class _Talk(socketserver.StreamRequestHandler):
             elif word == b"DATA":
                 self.say(b"354 go on")
                 content = b"".join(iter(self.rfile.readline, b".\r\n"))
+                self.server.mail.raws.append(content)
                 self.server.mail.mails.append((receivers, message_from_bytes(content, policy=policy.default)))
+                if self.server.mail.hangs_up_on == b".":
+                    return
                 self.say(b"250 ok")
             elif word == b"QUIT":
                 self.say(b"221 bye")

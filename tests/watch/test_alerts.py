@@ -124,7 +124,7 @@ def test_a_second_set_up_inside_a_job_keeps_the_first_client(work):
     event = work.event_of("set_up_again")
     assert event["tags"]["owner"] == "ops@example.org"
     assert event["extra"]["rq-job"]["func"] == "tests.watch.jobs.set_up_again"
-    assert "alerts are set up already, the first set-up stays" in work.output
+    assert "Sentry is set up already, the first set-up stays" in work.output
 
 
 def test_nothing_personal_leaves_a_worker(work):
@@ -210,6 +210,47 @@ def test_reporting_the_same_error_twice_makes_one_event_and_leaves_no_tags(sentr
     assert [check_in["monitor_slug"] for check_in in sentry.check_ins] == ["oldest-pending"]
 
 
+TELLS = """
+import logging, sys
+from bridge.watch import alerts
+from bridge.watch.guard import Verdict
+from bridge.watch.notify import Message, ToSentry
+from bridge.watch.standing import Kind
+alerts.configure(sys.argv[1], owner="ops", admit=lambda cause: Verdict(passes=False))
+for kind in (Kind.OPEN, Kind.STILL, Kind.OVER) * 4:
+    message = Message(kind, "calls", "promise.late", "ops", "2 calls wait.", ("Look.",), "https://ivr.example.com", "thread")
+    try:
+        ToSentry().send(message)
+    except OSError as error:
+        print("lost:", error)
+print("told")
+alerts.report("refused", call_key="twilio-CA1", owner="ops", cause="crm.402")
+alerts.flush()
+"""
+
+
+def test_a_promise_leaves_past_the_storm_guard_and_is_there_when_the_route_says_so(sentry):
+    output = run_python("-c", TELLS, sentry.dsn)
+    assert "lost" not in output
+    assert len(sentry.events) == 12, "none is withheld, and the failure is"
+    assert {(event["level"], event["tags"]["alert"]) for event in sentry.events} == {("error", "open"), ("info", "closed")}
+
+
+@pytest.mark.parametrize(
+    ("mood", "why"), [(Mood.FULL, "status_429"), (Mood.GONE, "network"), (Mood.ILL, "status_503"), (Mood.FULL, "self_rate_limits")]
+)
+def test_a_promise_that_sentry_does_not_take_is_said_to_be_lost(sentry, mood, why):
+    sentry.mood = mood
+    output = run_python("-c", TELLS, sentry.dsn)
+    assert output.count("lost: Sentry did not take it: ") == 12
+    assert f"lost: Sentry did not take it: {why}\n" in output
+
+
+def test_a_promise_without_a_sentry_is_said_to_be_lost():
+    with pytest.raises(OSError, match="is SENTRY_DSN set"):
+        alerts.tell("2 calls wait.", process="calls", owner="ops", cause="promise.late", is_over=False, more="", link="")
+
+
 def test_without_a_dsn_alerts_are_off_and_everything_still_works(caplog):
     with caplog.at_level("INFO"):
         assert alerts.configure(None, owner="ops") is False
@@ -241,6 +282,11 @@ def test_an_event_that_cannot_be_masked_still_arrives_without_its_content():
     event = alerts.scrub({"event_id": "1", "exception": PHONE}, {})
     assert event["event_id"] == "1"
     assert PHONE not in json.dumps(event)
+
+
+def test_the_owner_is_named_as_the_setting_names_them():
+    event = {"event_id": "1", "tags": {"owner": "anna@example.com +12025550143", "cause": f"x {PHONE}"}}
+    assert alerts.scrub(event, {})["tags"] == {"owner": "anna@example.com +12025550143", "cause": "x +…43"}
 
 
 def test_a_step_failure_below_another_exception_still_gives_the_cause():

@@ -9,7 +9,7 @@ import redis
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.ledger import keys
-from bridge.ledger.entry import Cause, State
+from bridge.ledger.entry import Cause, State, Taken
 from bridge.watch import metrics, promises
 from tests.support.broken import unreachable
 from tests.support.builders import make_call, make_settings, parked_entry
@@ -56,7 +56,15 @@ def test_refusals_and_ignored_events_show_their_reason(house: House) -> None:
 def test_an_empty_ledger_shows_every_state(house: House) -> None:
     figures = scraped(house)
     assert {name[1] for name in figures if name[0] == "callbridge_calls"} == {state.value for state in State}
-    assert ("callbridge_attempts_total",) not in figures or figures[("callbridge_attempts_total",)] == 0
+
+
+def test_counters_stand_at_nought_before_anything_has_happened(house: House) -> None:
+    """One that is born with its first burst shows Prometheus no increase."""
+    figures = scraped(house)
+    without_labels = [metric for metric, _, labels in metrics._COUNTERS.values() if not labels]
+    assert len(without_labels) >= 7
+    assert [figures.get((f"{metric}_total",)) for metric in without_labels] == [0] * len(without_labels)
+    assert {name[1]: value for name, value in figures.items() if name[0] == "callbridge_events_total"} == dict.fromkeys(Taken, 0)
 
 
 def test_a_scrape_costs_the_same_however_many_calls_there_are(house: House) -> None:
@@ -82,7 +90,7 @@ def test_what_is_promised_shows_for_each_process(house: House) -> None:
     late = scraped(house, left_today=1234)
     assert late["callbridge_late_calls", "calls"] == late["callbridge_waiting_calls", "calls"] == 1
     assert late["callbridge_silent_seconds", "calls"] == 61
-    assert late["callbridge_promise_seconds", "calls"] == 60
+    assert late["callbridge_promise_seconds", "calls"] == late["callbridge_promise_bound_seconds", "calls"] == 60
     assert late["callbridge_crm_requests_left", "calls"] == 1234
     assert late["callbridge_crm_daily_limit", "calls"] == 200_000
     house.run()

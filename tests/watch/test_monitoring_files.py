@@ -91,6 +91,30 @@ def test_prometheus_understands_every_panel(tmp_path: Path) -> None:
     promtool("check", "rules", path)
 
 
+def exposed(house: House) -> dict[str, float]:
+    """The counters without labels, as a scrape has them."""
+    page = metrics.render(house.store, 0, promises.processes(make_settings())).decode()
+    samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
+    return {sample.name: sample.value for sample in samples if sample.name.endswith("_total") and not sample.labels}
+
+
+@needs_promtool
+def test_a_fresh_deployment_whose_calls_all_fail_is_told_from_its_first_scrapes(connection: redis.Redis, tmp_path: Path) -> None:
+    """The figures are those of the bridge itself: nothing yet, then fifty failures at once, and never a call that is done."""
+    house = House(connection)
+    before = exposed(house)
+    for number in range(50):
+        house.accept(make_call(root_id=f"CA{number}"))
+    house.store.count_many({"parked": 50})
+    after = exposed(house)
+    given = [{"series": name, "values": f"{before[name]} {after[name]}+0x30"} for name in after if name in before]
+    count = {"expr": 'count(ALERTS{alertname="CallbridgeFailures",alertstate="firing"})', "eval_time": "10m"}
+    test = {"interval": "1m", "input_series": given, "promql_expr_test": [count | {"exp_samples": [{"labels": "{}", "value": 1}]}]}
+    path = tmp_path / "test.yml"
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]}))
+    promtool("test", "rules", path)
+
+
 def series(text: str, values: str, labels: str = 'process="calls"') -> list[dict[str, str]]:
     """The same from two web processes."""
     return [{"series": f'{text}{{instance="{web}",{labels}}}', "values": values} for web in ("a", "b")]
@@ -98,7 +122,7 @@ def series(text: str, values: str, labels: str = 'process="calls"') -> list[dict
 
 QUIET = [
     *series("up", "1+0x80", 'job="callbridge"'),
-    *series("callbridge_promise_seconds", "60+0x80"),
+    *series("callbridge_promise_bound_seconds", "60+0x80"),
     *series("callbridge_crm_daily_limit", "200000+0x80"),
 ]
 # Rule, figures that break its promise, and minutes after which it must have fired.

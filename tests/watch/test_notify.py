@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import socketserver
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from bridge.errors import WrongSettings
 from bridge.watch import notify
-from bridge.watch.notify import Message, Outbox, ToEmail, ToWebhook
+from bridge.watch.notify import Message, ToEmail, ToWebhook
+from bridge.watch.outbox import Letter, Outbox
 from bridge.watch.standing import Kind
 from tests.support.builders import make_settings
 from tests.watch.smtp import MailServer
@@ -21,7 +27,7 @@ OPEN = Message(
     Kind.OPEN,
     "calls",
     "promise.late",
-    "anna",
+    "anna@example.com",
     "2 calls wait.",
     ("2 callers are affected.", "What to do: look <there> & act."),
     "https://ivr.example.com/console",
@@ -36,12 +42,14 @@ class Chat:
     def __init__(self) -> None:
         self.status = 200
         self.posts: list[tuple[str, dict]] = []
+        self.logins: list[str | None] = []
         chat = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 chat.posts.append((self.path, json.loads(body)))
+                chat.logins.append(self.headers["Authorization"])
                 self.send_response(chat.status)
                 self.send_header("Location", "/elsewhere")
                 self.send_header("Content-Length", "0")
@@ -71,11 +79,11 @@ def mail():
         yield server
 
 
-def sent_by(route, message=OPEN) -> bool:
-    """Whether the outbox got rid of a message by this route."""
-    told: list[bool] = []
+def sent_by(route, message=OPEN) -> bool | None:
+    """Whether the outbox got rid of a message by this route; None where it may have."""
+    told: list[bool | None] = []
     outbox = Outbox()
-    outbox.put(route, message, told.append)
+    outbox.put(route, Letter(message, told.append))
     outbox.join(10)
     [is_sent] = told
     return is_sent
@@ -89,23 +97,101 @@ def test_a_webhook_gets_text_that_slack_does_not_take_for_markup(chat: Chat) -> 
         "*Callbridge, calls: 2 calls wait.*",
         "2 callers are affected.",
         "What to do: look &lt;there&gt; &amp; act.",
+        "Owner: anna@example.com",
         "https://ivr.example.com/console",
     ]
+
+
+def test_a_webhook_is_asked_at_its_whole_address_with_the_login_that_stands_in_it(chat: Chat) -> None:
+    assert sent_by(ToWebhook(chat.url.replace("//", "//me%40x:p%3Aw@") + "/a b?key=ä"))
+    assert chat.posts[0][0] == "/services/T1/secret/a%20b?key=%C3%A4"
+    assert chat.logins == ["Basic " + base64.b64encode(b"me@x:p:w").decode()]
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_webhook_that_does_not_take_it_is_said_without_its_address(chat: Chat, caplog: pytest.LogCaptureFixture, status: int) -> None:
     chat.status = status
-    assert not sent_by(ToWebhook(chat.url))
+    assert sent_by(ToWebhook(chat.url)) is False
     assert len(chat.posts) == 1, "a redirect is not followed"
     assert f"the webhook answered {status}; check ALERT_WEBHOOK_URL" in caplog.text
     assert "secret" not in caplog.text
 
 
 def test_a_webhook_that_is_not_there_keeps_its_address_out_of_the_log(chat: Chat, caplog: pytest.LogCaptureFixture) -> None:
-    assert not sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret"))
-    assert "ConnectionError" in caplog.text
+    assert sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret")) is False
+    assert "ConnectionRefusedError" in caplog.text
     assert "secret" not in caplog.text
+
+
+@contextmanager
+def talking(says: bytes, every_s: float = 0.1) -> Iterator[int]:
+    """The port of a server that reads a line and then says one byte after the other, with a pause before each, and never ends."""
+    over = threading.Event()
+
+    class Talk(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            for byte in says + b"x" * 1000:
+                if over.wait(every_s):
+                    return
+                try:
+                    self.connection.send(bytes([byte]))
+                except OSError:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("says", "every_s", "is_sent"),
+    [
+        pytest.param(b"HTTP/1.1 20", 0.1, None, id="a status that drips"),
+        pytest.param(b"", 60, None, id="no answer at all"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.02, True, id="headers that drip behind a status that is good"),
+        pytest.param(b"HTTP/1.1 500 No\r\nX-Slow: ", 0.02, False, id="headers that drip behind a status that is bad"),
+    ],
+)
+def test_a_webhook_that_drips_its_answer_is_cut_off_in_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, says: bytes, every_s: float, is_sent: bool | None
+) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.8)
+    with talking(says, every_s) as port:
+        began = time.monotonic()
+        assert sent_by(ToWebhook(f"http://127.0.0.1:{port}/services/T1/secret")) is is_sent
+        assert time.monotonic() - began < 2
+    assert "secret" not in caplog.text
+
+
+def test_a_mail_server_that_drips_its_greeting_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
+    with talking(b"") as port:
+        began = time.monotonic()
+        assert sent_by(ToEmail(f"smtp://127.0.0.1:{port}", SENDER, RECEIVERS)) is False
+        assert sent_by(ToEmail(f"smtps://127.0.0.1:{port}", SENDER, RECEIVERS)) is False
+        assert time.monotonic() - began < 3
+
+
+def test_a_mail_whose_fate_nobody_told_may_have_arrived(mail: MailServer) -> None:
+    mail.hangs_up_on = b"."
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS)) is None
+    assert len(mail.mails) == 1
+
+
+def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_to_the_goodbye(mail: MailServer) -> None:
+    mail.hangs_up_on = b"QUIT"
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+
+
+def test_a_server_that_takes_no_login_is_said_to_be_that(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:
+    mail.offers = b"250 SIZE"
+    assert sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS)) is False
+    assert "takes no login" in caplog.text
 
 
 def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: MailServer) -> None:
@@ -118,7 +204,29 @@ def test_a_mail_goes_to_all_its_readers_and_its_end_into_the_same_thread(mail: M
     assert opened["Message-ID"] == over["In-Reply-To"] == "<callbridge.calls.promise.late.1768489445@ivr.example.com>"
     assert opened["Auto-Submitted"] == "auto-generated"
     assert "What to do: look <there> & act." in opened.get_content()
+    assert "Owner: anna@example.com" in opened.get_content()
     assert OPEN.link in opened.get_content()
+
+
+@pytest.mark.parametrize("length", range(30, 140, 7))
+def test_a_subject_is_never_an_empty_line_with_another_below(mail: MailServer, length: int) -> None:
+    title = f"{'a word ' * length}"[:length] + "…"
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS), replace(OPEN, title=title))
+    [raw] = mail.raws
+    [subject] = [line for line in raw.split(b"\r\n") if line.startswith(b"Subject:")]
+    assert subject.decode() == f"Subject: Callbridge, calls: {title}".replace("…", "...")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_mail_has_an_id_of_its_own_and_all_but_the_first_name_its_thread(mail: MailServer, kind: Kind) -> None:
+    route = ToEmail(mail.url(), SENDER, RECEIVERS)
+    for _ in range(2):
+        assert sent_by(route, replace(OPEN, kind=kind))
+    first, second = (mail["Message-ID"] for _, mail in mail.mails)
+    assert first.endswith("@ivr.example.com>")
+    assert (first == second) is (kind is Kind.OPEN)
+    thread = None if kind is Kind.OPEN else "<callbridge.calls.promise.late.1768489445@ivr.example.com>"
+    assert mail.mails[0][1]["References"] == mail.mails[0][1]["In-Reply-To"] == thread
 
 
 def test_a_mail_server_is_logged_in_to_with_what_the_url_says(mail: MailServer) -> None:
@@ -128,7 +236,7 @@ def test_a_mail_server_is_logged_in_to_with_what_the_url_says(mail: MailServer) 
 
 def test_a_mail_server_that_refuses_is_no_end_of_the_world(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:
     mail.refusal = b"550 no"
-    assert not sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS)) is False
     assert "SMTPSenderRefused" in caplog.text
 
 
@@ -136,46 +244,14 @@ def test_nothing_is_sent_unencrypted_over_a_network(
     mail: MailServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(notify, "_LOOPBACK", frozenset())
-    assert not sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS))
+    assert sent_by(ToEmail(mail.url("me:pw@"), SENDER, RECEIVERS)) is False
     assert "STARTTLS" in caplog.text
     assert (mail.mails, mail.logins) == ([], [])
 
 
 def test_a_mail_server_that_is_not_there_fails_both_ways() -> None:
-    assert not sent_by(ToEmail("smtp://127.0.0.1:9", SENDER, RECEIVERS))
-    assert not sent_by(ToEmail("smtps://127.0.0.1:9", SENDER, RECEIVERS))
-
-
-class Slow:
-    name = "slow"
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.sent: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        self.go.wait(10)
-        self.sent.append(message)
-
-
-def test_a_slow_route_holds_nobody_up_and_messages_keep_their_order() -> None:
-    outbox, slow, told = Outbox(), Slow(), []
-    for message in (OPEN, OVER):
-        outbox.put(slow, message, told.append)
-    outbox.join(0.01)
-    assert told == []
-    slow.go.set()
-    outbox.join(10)
-    assert (slow.sent, told) == ([OPEN, OVER], [True, True])
-
-
-def test_an_outbox_works_again_after_its_thread_has_ended() -> None:
-    outbox, slow, told = Outbox(), Slow(), []
-    slow.go.set()
-    for _ in range(3):
-        outbox.put(slow, OPEN, told.append)
-        outbox.join(10)
-    assert told == [True] * 3
+    assert sent_by(ToEmail("smtp://127.0.0.1:9", SENDER, RECEIVERS)) is False
+    assert sent_by(ToEmail("smtps://127.0.0.1:9", SENDER, RECEIVERS)) is False
 
 
 MAIL = {"ALERT_EMAIL_TO": "a@x.example, b@x.example", "ALERT_EMAIL_FROM": "c@x.example", "SMTP_URL": "smtp://u:p@mail.example:587"}
@@ -203,6 +279,10 @@ def test_the_routes_are_those_that_are_set_up(environment, names) -> None:
         ({**MAIL, "SMTP_URL": "smtp://u:a:b@mail.example:port"}, "SMTP_URL: smtp://"),
         ({**MAIL, "ALERT_EMAIL_TO": "Ops <ops@x.example>"}, "ALERT_EMAIL_TO: plain addresses"),
         ({**MAIL, "ALERT_EMAIL_FROM": "nobody"}, "ALERT_EMAIL_FROM: plain addresses"),
+        ({"SENTRY_DSN": "not a dsn u:a"}, "SENTRY_DSN: a DSN as Sentry shows it"),
+        ({"SENTRY_DSN": "https://u:a@sentry.example.com/abc"}, "SENTRY_DSN: a DSN as Sentry shows it"),
+        ({"SENTRY_DSN": "https://u:a@sentry.example.com:port/1"}, "SENTRY_DSN: a DSN as Sentry shows it"),
+        ({"SENTRY_DSN": "https://sentry.example.com/1"}, "SENTRY_DSN: a DSN as Sentry shows it"),
         ({"ALERT_EMAIL_TO": "a@x.example"}, "ALERT_EMAIL_TO needs SMTP_URL and ALERT_EMAIL_FROM"),
         ({"PROMISE_S": "0"}, "PROMISE_S"),
         ({"FAILURE_SHARE": "2"}, "FAILURE_SHARE"),

@@ -12,7 +12,7 @@ from bridge.crm.pacing import Pacing
 from bridge.ledger import index, keys, moves, owed
 from bridge.ledger.entry import Cause
 from bridge.watch import promises
-from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Figures, breaches, quantile, span
+from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Breach, Figures, breaches, span
 from tests.support.broken import unreachable
 from tests.support.builders import NOW, make_call, make_settings, make_trouble, parked_entry, running_entry
 from tests.support.house import House
@@ -28,6 +28,10 @@ def house(connection: redis.Redis) -> House:
 def call(number: int, **facts):
     phone = f"+1555010{number:04}"
     return make_call(root_id=f"CA{number}", caller=Caller(phone, CallerKind.PSTN, phone), **facts)
+
+
+def affected(house: House, cause: str, count: int = 6) -> tuple[int, bool]:
+    return promises.callers(house.store, CALLS, Breach(cause, count, "", ""), house.clock.now())
 
 
 def causes(figures: Figures, **of) -> list[str]:
@@ -65,16 +69,16 @@ def test_a_call_that_needs_attention_is_counted_by_its_cause_and_not_as_waiting(
     assert figures.failures == 1
 
 
-def test_percentiles_are_those_of_the_last_two_hours(house: House) -> None:
+def test_times_to_a_lead_are_those_of_the_last_two_hours(house: House) -> None:
     for number in range(20):
         house.accept(call(number))
         house.clock.advance(90 if number == 0 else 8)
         house.run(call(number).key)
     figures = promises.read(house.store, CALLS)
-    assert (figures.quantile(0.5), figures.quantile(0.95), figures.quantile(0.99)) == (10, 10, 120)
+    assert figures.took == {"10": 19, "120": 1}
     assert figures.leads == 20
     house.clock.advance(3 * 3600)
-    assert promises.read(house.store, CALLS).quantile(0.5) is None
+    assert promises.read(house.store, CALLS).took == {}
 
 
 def test_silence_is_the_time_since_the_newest_call(house: House) -> None:
@@ -96,14 +100,6 @@ def test_a_look_costs_the_same_however_many_calls_there_are(house: House) -> Non
 
 
 @pytest.mark.parametrize(
-    ("took", "share", "expected"),
-    [({}, 0.5, None), ({"1": 1}, 0.99, 1), ({"1": 50, "60": 49, "+Inf": 1}, 0.99, 60), ({"1": 50, "+Inf": 50}, 0.95, float("inf"))],
-)
-def test_a_percentile_is_the_bound_of_its_bucket(took, share, expected) -> None:
-    assert quantile(took, share) == expected
-
-
-@pytest.mark.parametrize(
     ("figures", "of", "broken"),
     [
         pytest.param(Figures(oldest_s=59), {}, [], id="all is well"),
@@ -112,6 +108,9 @@ def test_a_percentile_is_the_bound_of_its_bucket(took, share, expected) -> None:
         pytest.param(Figures(took={"120": 20}), {}, [SLOW], id="leads are slow"),
         pytest.param(Figures(took={"60": 96, "+Inf": 4}), {}, [], id="less than one in twenty is slow"),
         pytest.param(Figures(took={"60": 90, "+Inf": 10}), {}, [SLOW], id="some leads are very slow"),
+        pytest.param(Figures(took={"5": 24}), {"promise_s": 4.0}, [], id="who knows whether they took three seconds or five"),
+        pytest.param(Figures(took={"5": 24, "10": 2}), {"promise_s": 4.0}, [SLOW], id="one in twelve took more than five for certain"),
+        pytest.param(Figures(took={"60": 95, "120": 5}), {}, [], id="one in twenty is what is allowed"),
         pytest.param(Figures(leads=9, failures=10), {}, [], id="too few calls to speak of a share"),
         pytest.param(Figures(leads=18, failures=2), {}, [], id="as many failures as allowed"),
         pytest.param(Figures(leads=17, failures=3), {}, [FAILURES], id="too many failures"),
@@ -134,6 +133,7 @@ def test_a_breach_says_what_is_the_case_and_what_to_do() -> None:
     found = breaches(replace(CALLS, silence_s=60.0), everything)
     assert {breach.cause for breach in found} == set(promises.CAUSES)
     assert all(breach.say.endswith(".") and breach.do.endswith(".") for breach in found)
+    assert found[1].say == "30 of the last hours' 30 leads took more than 60 s; 60 s are promised."
     assert found[0].say == "3 calls wait longer than the promised 60 s; the oldest for 3 min."
 
 
@@ -144,15 +144,35 @@ def test_callers_are_counted_once_however_often_they_rang(house: House) -> None:
     house.accept(call(9))
     house.accept(make_call(root_id="CA10", caller=Caller("anonymous", CallerKind.WITHHELD)))
     house.clock.advance(61)
-    assert promises.callers(house.store, CALLS, LATE) == (3, False)
-    assert promises.callers(house.store, CALLS, BUDGET) == (0, False)
+    assert affected(house, LATE) == (3, False)
+    assert affected(house, BUDGET) == (0, False)
+
+
+def test_both_figures_of_a_message_are_of_one_look(house: House) -> None:
+    """Calls that are late only since then, or that came to need attention since then, are no callers of the breach."""
+    for number in range(6):
+        house.accept(call(number))
+        house.clock.advance(10)
+    house.clock.advance(21)
+    seen_at = house.clock.at
+    [breach] = breaches(CALLS, promises.read(house.store, CALLS))
+    assert breach.count == 3
+    house.clock.advance(60)
+    assert promises.callers(house.store, CALLS, breach, seen_at) == (3, False)
+
+
+def test_failures_of_other_days_are_no_callers_of_the_last_hours_share(house: House) -> None:
+    for number in range(30):
+        days_ago = 3 * 86_400 if number < 5 else 0
+        house.put(moves.park(running_entry(facts=call(number)), NOW - days_ago, make_trouble(at=NOW - days_ago)))
+    assert promises.callers(house.store, CALLS, Breach(FAILURES, 25, "", ""), NOW) == (25, False)
 
 
 @pytest.mark.parametrize("cause", [FAILURES, "attention.permanent"])
 def test_callers_of_failed_calls_are_found_by_their_cause(house: House, cause) -> None:
     for number in range(3):
         house.put(moves.park(running_entry(facts=call(number)), NOW, make_trouble()))
-    assert promises.callers(house.store, CALLS, cause) == (3, False)
+    assert affected(house, cause) == (3, False)
 
 
 def test_a_crowd_is_counted_up_to_a_limit(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +180,7 @@ def test_a_crowd_is_counted_up_to_a_limit(house: House, monkeypatch: pytest.Monk
     for number in range(3):
         house.accept(call(number))
     house.clock.advance(61)
-    assert promises.callers(house.store, CALLS, LATE) == (2, True)
+    assert affected(house, LATE) == (2, True)
 
 
 def test_the_budget_is_asked_for_and_unknown_without_redis(connection: redis.Redis) -> None:

@@ -70,7 +70,7 @@ def missed(house, number):
 
 def look(alarm, *keys_missed):
     found = alarm.look(["twilio"], {"twilio": keys_missed})
-    alarm.outbox.join()
+    alarm.teller.outbox.join()
     return found.get("twilio")
 
 

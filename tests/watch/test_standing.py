@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from bridge.ledger import keys
-from bridge.watch.standing import GAP_S, REMIND_S, SENDING_S, Book, Kind, Sending, Standing, is_over, look, settle
+from bridge.watch.standing import GAP_S, LONGEST_S, REMIND_S, SENDING_S, Book, Kind, Sending, Standing, is_due, is_over, look, settle
 
 T = 1_768_489_445.0
 ONE = ("webhook",)
@@ -75,6 +75,28 @@ def test_a_sending_under_way_is_not_started_twice_and_one_whose_process_died_is(
     standing, [second] = look(standing, 1, T + SENDING_S, ONE, "alive")
     assert settle(standing, first, T + SENDING_S, is_sent=True) == standing, "it speaks too late"
     assert settle(standing, second, T + SENDING_S, is_sent=True).routes["webhook"].is_open
+
+
+def test_what_may_have_arrived_is_not_said_again_for_a_quarter_of_an_hour_and_then_it_is() -> None:
+    standing, [sending] = look(Standing(), 3, T, ONE, "me")
+    standing = settle(standing, sending, T, is_sent=None)
+    assert look(standing, 3, T + GAP_S - 1, ONE, "me")[1] == ()
+    standing, [again] = look(standing, 3, T + GAP_S, ONE, "me")
+    assert (again.kind, again.count) == (Kind.STILL, 3)
+    _, [over] = look(settle(standing, again, T + GAP_S, is_sent=None), 0, T + GAP_S + 5, ONE, "me")
+    assert over.kind is Kind.OVER
+
+
+def test_a_sending_is_begun_only_by_whose_it_is_while_it_is_true_and_can_end_in_time() -> None:
+    standing, [sending] = look(Standing(), 1, T, ONE, "me")
+    assert is_due(standing, sending, T)
+    assert is_due(standing, sending, T + SENDING_S - LONGEST_S)
+    assert not is_due(standing, sending, T + SENDING_S - LONGEST_S + 1)
+    assert not is_due(look(standing, 0, T + 5, ONE, "me")[0], sending, T + 5), "it is over"
+    again, [second] = look(standing, 1, T + SENDING_S, ONE, "me")
+    assert not is_due(again, sending, T), "the same process has begun anew"
+    assert is_due(again, second, T + SENDING_S)
+    assert settle(again, sending, T + SENDING_S, is_sent=True) == again
 
 
 def test_each_route_is_told_for_itself() -> None:

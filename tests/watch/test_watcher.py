@@ -10,13 +10,15 @@ import redis
 
 from app import build_parts
 from bridge.commands.worker import make_watcher
-from bridge.ledger import keys
+from bridge.ledger import keys, moves
 from bridge.ledger.entry import Cause
-from bridge.watch import alerts, promises, watcher
+from bridge.ledger.store import Change
+from bridge.watch import alerts, promises
 from bridge.watch.standing import GAP_S, Book, Kind
 from bridge.watch.watcher import Watcher
+from tests.rules.tree import ROOT
 from tests.support.broken import unreachable
-from tests.support.builders import PHONE, make_call, make_settings, parked_entry
+from tests.support.builders import PHONE, make_call, make_settings, make_trouble, parked_entry
 from tests.support.house import House, make_store
 from tests.watch.owner import Post, look
 
@@ -55,7 +57,17 @@ def test_a_late_call_is_told_with_all_that_its_owner_needs_and_closes_itself(hou
     look(watch)
     _, over = post.messages
     assert (over.kind, over.thread) == (Kind.OVER, opened.thread)
-    assert over.title == "No call waits longer than promised any more. It lasted 30 s."
+    assert over.title == "No call waits for the bridge longer than promised any more."
+    assert over.lines == (
+        "It was so from 2026-01-15 15:05:05 to 15:05:40 UTC (35 s).",
+        "No call needs attention; none waits for the bridge.",
+    ), "the call was late five seconds before the first look that saw it"
+
+
+def test_an_owner_who_is_an_address_is_named_as_the_setting_names_them(house: House, post: Post) -> None:
+    house.put(parked_entry())
+    look(watching(house, post, owner="anna@example.com"))
+    assert post.messages[0].below[-1] == "Owner: anna@example.com"
 
 
 def test_a_failure_is_one_message_however_often_it_is_looked_at(house: House, post: Post) -> None:
@@ -100,6 +112,28 @@ def test_sentry_hears_of_promises_and_not_again_of_single_failures(house: House)
     assert sentry.told == [("open", "crm.budget_left")]
 
 
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_a_deployment_to_which_no_call_has_ever_come_is_silent(house: House, post: Post, *, is_emptied: bool) -> None:
+    """A wrong webhook address on the first day, or after Redis was emptied."""
+    watch = watching(house, post, silence_s=600.0)
+    if is_emptied:
+        house.accept(make_call())
+        house.run()
+        look(watch)
+        house.connection.flushall()
+    look(watch)
+    house.clock.advance(600)
+    look(watch)
+    assert post.messages == []
+    house.clock.advance(5)
+    look(watch)
+    assert post.messages[0].title == "No call has come for 10 min, which is since the bridge was set up or Redis was emptied."
+    house.accept(make_call())
+    look(watch)
+    assert (post.messages[1].kind, post.messages[1].title) == (Kind.OVER, "A call has come.")
+    assert post.messages[1].lines[-1] == "No call needs attention; 1 call waits for the bridge."
+
+
 def test_flapping_is_told_once_in_a_quarter_of_an_hour(house: House, post: Post) -> None:
     low, enough = watching(house, post, left_today=3), watching(house, post, left_today=150_000)
     for _ in range(10):
@@ -127,11 +161,27 @@ def test_a_watcher_without_routes_writes_down_what_stands(house: House) -> None:
     assert list(Book(house.connection).standing("calls", promises.CAUSES)) == ["attention.permanent"]
 
 
-def test_every_cause_has_a_sentence_for_its_end_and_stands_in_the_page() -> None:
-    from tests.rules.tree import ROOT
+def test_a_late_call_that_comes_to_need_attention_is_named_as_what_is_left(house: House, post: Post) -> None:
+    watch = watching(house, post)
+    house.accept(make_call())
+    house.clock.advance(65)
+    look(watch)
+    house.store.change(make_call().key, lambda entry, moment: Change(moves.park(entry, moment.now, make_trouble())))
+    look(watch)
+    over = next(message for message in post.messages if message.kind is Kind.OVER)
+    assert over.lines[-1] == "1 call needs attention; none waits for the bridge."
 
+
+def test_a_budget_that_cannot_be_told_now_is_no_budget_that_is_well_again(house: House, post: Post) -> None:
+    look(watching(house, post, left_today=3))
+    look(watching(house, post, left_today=None))
+    assert post.told == [("open", "crm.budget_left")]
+    look(watching(house, post, left_today=150_000))
+    assert post.messages[-1].title == "150000 of 200000 requests to GoHighLevel are left for today."
+
+
+def test_every_cause_stands_in_the_page() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
-    assert set(watcher._ABOUT) == set(promises.CAUSES)
     assert [cause for cause in promises.CAUSES if f"`{cause}`" not in page] == []
 
 
@@ -143,17 +193,6 @@ def test_the_sweeper_checks_in_once_a_minute_for_each_process(house: House, monk
         look(watch)
         house.clock.advance(5)
     assert checked == ["callbridge-calls"] * 3
-
-
-def test_what_was_said_but_could_not_be_written_down_is_only_logged(house: House, post: Post, caplog: pytest.LogCaptureFixture) -> None:
-    watch = watching(house, post)
-    house.put(parked_entry())
-    written = watch.book
-    watch.outbox.put = lambda route, message, told: (setattr(watch, "book", Book(unreachable())), told(True))
-    watch.look()
-    assert "could not be written down" in caplog.text
-    watch.book = written
-    assert written.standing("calls", ["attention.permanent"])["attention.permanent"].routes["webhook"].by == watch.name
 
 
 def test_redis_that_is_away_is_the_sweepers_to_wait_out() -> None:
