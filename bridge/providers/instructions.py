@@ -43,11 +43,11 @@ class Answers:
 
 
 def next_url_setting(name: str, language: str) -> ProviderSetting:
-    return ProviderSetting(name, f"{language} URL of your IVR, where a call goes on once it is kept.")
+    return ProviderSetting(name, f"{language} URL of your IVR, where a call goes on once it is kept.", free=True)
 
 
 def file_setting(name: str, language: str, instead_of: ProviderSetting) -> ProviderSetting:
-    return ProviderSetting(name, f"File with the {language} that a call begins with, instead of {instead_of.name}.")
+    return ProviderSetting(name, f"File with the {language} that a call begins with, instead of {instead_of.name}.", free=True)
 
 
 def say(verb: str) -> bytes:
@@ -110,9 +110,10 @@ def is_elsewhere(url: str, public_url: str) -> bool:
     """Whether a URL is one that calls can go on at: http(s), and no webhook of this bridge."""
     try:
         parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
     except ValueError:
         return False
-    return parts.scheme in {"https", "http"} and bool(parts.hostname) and not url.startswith(f"{public_url}/webhooks/")
+    return parts.scheme in {"https", "http"} and is_whole and not url.casefold().startswith(f"{public_url}/webhooks/".casefold())
 
 
 def _content(path: Path, name: str, is_usable: Callable[[bytes], bool]) -> bytes:
