@@ -274,6 +274,8 @@ def _said(item: ErrorDetails) -> str:
     """What pydantic says of a type or a range holds no value. An error of a parser may: only our own are repeated."""
     if item["type"] == "missing":
         return "is missing"
+    if item["type"] == "too_short":
+        return f"{item['ctx']['min_length']} characters or more"
     cause = item.get("ctx", {}).get("error")
     if item["type"] == "value_error" and not isinstance(cause, values.Unfit):
         return "cannot be read; docs/settings.md says what is allowed"

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from bridge.errors import WrongSettings
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SENTENCE = "Thank you for calling. We have noted your call and will get back to you soon."
 # To whom a <Dial> rang, before the two are connected: nothing to hear lets them talk, a sentence for callers would puzzle an agent.
@@ -88,15 +88,15 @@ def chosen(
     Raises WrongSettings where both settings are set, the URL leads back to this bridge, or the file cannot be used.
     """
     next_url, path = settings.value(url.name).strip(), settings.value(file.name).strip()
+    faults, content = Faults(), default
     if next_url and path:
-        raise WrongSettings([f"{url.name}, {file.name}: set one of them"])
-    if path:
-        return _content(Path(path), file.name, is_usable)
-    if not next_url:
-        return default
-    if not is_elsewhere(next_url, settings.public_url):
-        raise WrongSettings([f"{url.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
-    return redirect(next_url)
+        faults.append(f"{url.name}, {file.name}: set one of them")
+    if next_url and not is_elsewhere(next_url, settings.public_url):
+        faults.append(f"{url.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever")
+    with faults:
+        content = _content(Path(path), file.name, is_usable) if path else default
+    faults.tell()
+    return redirect(next_url) if next_url else content
 
 
 def without_ivr(settings: Settings, url: ProviderSetting, file: ProviderSetting, whose: str) -> tuple[str, ...]:
