@@ -235,7 +235,8 @@ def load(environment: Mapping[str, str], specs: Iterable[ProviderSetting] = (), 
     if specs and not given.keys() & switches:
         faults.append(f"no phone system is configured: set one of {', '.join(switches)}")
     told = set(wrong)
-    secrets = {name: SecretStr(given[name]) for name in provided if name in given}
+    # What has no right form is checked no further, but its provider is: it counts as set.
+    secrets = {name: SecretStr("wrong" if name in wrong else given[name]) for name in provided if name in given}
     settings = _usable({name: given[name] for name in forms if name in given}, secrets, told, faults)
     faults += [text for names, text in settings.between() if not names & told]
     for check in checks:

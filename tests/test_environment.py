@@ -62,6 +62,7 @@ WRONG = {
     "a provider's token with a line break in it": ("TWILIO_AUTH_TOKEN", "hush\r\nhush"),
     "a provider's token in quotes": ("TWILIO_AUTH_TOKEN", "'hush'"),
     "a provider's secrets with an invisible character": ("PLIVO_AUTH_TOKEN", f"hush1 hu{ZERO_WIDTH}sh"),
+    "a list's account that is no UTF-8": ("TWILIO_ACCOUNT_SID", "AC-hush\udcff"),
     "a list's key with a space": ("DIALPAD_API_KEY", "hush hush"),
     "a location that could leave its place in a URL": ("GHL_LOCATION_ID", "hush/../x?y"),
     "a contact that could leave its place in a URL": ("ANONYMOUS_CONTACT_ID", "hush b"),
