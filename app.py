@@ -8,13 +8,12 @@ from functools import partial
 
 from flask import Flask
 
+from bridge import environment
 from bridge.commands import register
 from bridge.console import api, site
-from bridge.errors import WrongSettings
 from bridge.intake import http as webhooks
 from bridge.parts import Parts
-from bridge.providers import registry
-from bridge.settings import Settings, load
+from bridge.settings import Settings
 from bridge.watch import alerts, logs, promises
 from bridge.watch import http as watch
 from bridge.watch.guard import StormGuard
@@ -24,15 +23,16 @@ from handlers import steps
 
 def create_app(settings: Settings | None = None) -> Flask:
     """The Flask app. Reads the environment unless `settings` are given; ends the process with every fault of it at once, on one page."""
-    if settings is not None:
-        return _build(settings)
-    try:
-        return _build(load(os.environ, registry.SETTINGS))
-    except WrongSettings as wrong:
-        # Whoever sets the environment wants to read what is wrong with it, not where in our code that was noticed.
-        sys.stderr.write(f"{wrong}\ndocs/settings.md explains each of them.\n")
-        # 3 is what gunicorn ends for; after any other status it would start workers for ever (gunicorn/arbiter.py, WORKER_BOOT_ERROR).
-        raise SystemExit(3) from None
+    if settings is None and os.environ.get("FLASK_RUN_FROM_CLI") and "--help" in sys.argv:
+        return _only_commands()
+    return _build(settings or environment.read())
+
+
+def _only_commands() -> Flask:
+    """For `flask … --help`, which is read before anything is set."""
+    app = Flask("callbridge")
+    register(app)
+    return app
 
 
 def _build(settings: Settings) -> Flask:

@@ -2,17 +2,21 @@
 
 import os
 
+from bridge import environment
 from bridge.watch.logs import gunicorn_logging
 
-bind = f"0.0.0.0:{os.environ.get('PORT', '8000')}"
-workers = int(os.environ.get("WEB_CONCURRENCY", "2"))
+_settings = environment.read()  # ends gunicorn before it has started anything
+
+bind = f"0.0.0.0:{_settings.port}"
+workers = _settings.web_concurrency
 threads = 8
 timeout = 30
 graceful_timeout = 20  # Heroku kills what is left 30 s after SIGTERM
 keepalive = 5
 limit_request_line = 8190  # providers that use GET put a whole call into the query
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - heartbeats must not wait for a disk
-logconfig_dict = gunicorn_logging(os.environ.get("LOG_FORMAT", "json"), os.environ.get("LOG_LEVEL", "INFO"))
+control_socket_disable = True  # it would stand in the home folder, one for every gunicorn of this user
+logconfig_dict = gunicorn_logging(_settings.log_format, _settings.log_level)
 
 
 def post_worker_init(worker):  # noqa: ANN001, ANN201 - gunicorn's signature

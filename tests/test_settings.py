@@ -64,7 +64,7 @@ def test_a_blank_value_counts_as_missing() -> None:
         ("GHL_BASE_URL", "ftp://x", "https://"),
         ("PORT", "0", "greater than or equal to 1"),
         ("PORT", "many", "integer"),
-        ("SECRET_KEY", "short", "at least 8"),
+        ("SECRET_KEY", "short", "8 characters or more"),
         ("DEFAULT_REGION", "Texas", "two-letter"),
         ("LOG_LEVEL", "LOUD", "DEBUG"),
         ("LOG_FORMAT", "xml", "json"),

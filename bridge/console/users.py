@@ -19,6 +19,8 @@ from enum import IntEnum
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from bridge.errors import WrongSettings
+from bridge.settings import Settings
+from bridge.values import is_word
 
 PROXY = "@proxy"
 SECRET_HEADER = "X-Console-Proxy"  # noqa: S105 - a header's name
@@ -26,6 +28,10 @@ PASSWORD_CHARS = 12
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
 _SECRET_CHARS = 16
+# As Werkzeug makes and reads them (werkzeug/security.py, _hash_internal); anything else would be an error at each login.
+_HASH = re.compile(
+    r"(?:scrypt:([0-9]{1,9}):[1-9][0-9]{0,2}:[1-9][0-9]{0,2}|pbkdf2:sha(?:1|224|256|384|512)(?::[1-9][0-9]{0,8})?)\$[^$]+\$[0-9a-f]+"
+)
 
 
 class Role(IntEnum):
@@ -97,12 +103,18 @@ def hashed(password: str) -> str:
     return generate_password_hash(password)
 
 
+def check(settings: Settings) -> None:
+    """Raises WrongSettings as `parse` does, where there is anything to read."""
+    if settings.console_users:
+        parse(settings.console_users.get_secret_value())
+
+
 def parse(text: str) -> Users:
     """Raises WrongSettings with every line that cannot be read; it never shows what stands in one."""
     accounts: dict[str, Account] = {}
     proxy: Proxy | None = None
     faults: list[str] = []
-    for number, line in enumerate(re.split(r"[\s;]+", text.strip()), 1):
+    for number, line in enumerate(re.split(r"[\s;]+", text.strip("; \t\r\n")), 1):
         name, _, rest = line.partition(":")
         if name == PROXY:
             proxy = _proxy(rest)
@@ -124,14 +136,20 @@ def _account(name: str, rest: str) -> Account | None:
     role, _, hashed_password = rest.partition(":")
     if not _NAME.fullmatch(name) or role.upper() not in Role.__members__:
         return None
-    if hashed_password != PROXY and not re.fullmatch(r"(scrypt|pbkdf2):[\w:]+\$[^$]+\$[0-9a-f]+", hashed_password):
+    if hashed_password != PROXY and not _is_hash(hashed_password):
         return None
     return Account(name, Role[role.upper()], hashed_password)
 
 
+def _is_hash(text: str) -> bool:
+    found = _HASH.fullmatch(text)
+    cost = int(found[1] or 2) if found else 0
+    return cost > 1 and cost & (cost - 1) == 0  # scrypt's N has to be a power of two
+
+
 def _proxy(rest: str) -> Proxy | None:
     header, _, secret = rest.partition(":")
-    return Proxy(header, secret) if _HEADER.fullmatch(header) and len(secret) >= _SECRET_CHARS else None
+    return Proxy(header, secret) if _HEADER.fullmatch(header) and len(secret) >= _SECRET_CHARS and is_word(secret) else None
 
 
 # A hash that no password has, with today's parameters.

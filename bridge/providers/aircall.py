@@ -43,6 +43,7 @@ TOKEN = ProviderSetting(
     "Token of the webhook (Aircall Dashboard, Integrations, Webhook); several, one for each webhook, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 

@@ -49,6 +49,7 @@ SECRET = ProviderSetting(
     "Secret that you made up and put into the script's configuration; several, while you rotate, separated by spaces.",
     secret=True,
     switches_on=True,
+    free=True,
 )
 
 

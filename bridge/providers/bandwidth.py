@@ -25,7 +25,7 @@ from bridge.call import Call, Direction, Input, Leg, Recording, Status
 from bridge.errors import Refused, WrongSettings
 from bridge.providers import documents, forms, instructions, reading, shared_secrets
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 # Why a call ended (https://dev.bandwidth.com/docs/voice/webhooks/disconnect).
 CAUSES: Mapping[str, Status] = {
@@ -55,14 +55,15 @@ _NEWS = frozenset({
 })  # fmt: skip
 DIRECTIONS: Mapping[str, Direction] = {"inbound": Direction.INBOUND, "outbound": Direction.OUTBOUND}
 
-USER = ProviderSetting("BANDWIDTH_USER", "User name that you made up for the callbacks of the Voice application.")
+USER = ProviderSetting("BANDWIDTH_USER", "User name that you made up for the callbacks of the Voice application.", free=True)
 PASSWORD = ProviderSetting(
     "BANDWIDTH_PASSWORD",
     "Password that you made up beside it, also `username` and `password` in BXML; several, while you rotate, separated by spaces.",
     secret=True,
     switches_on=True,
+    free=True,
 )
-NEXT_URL = ProviderSetting("BANDWIDTH_NEXT_URL", "BXML URL of your IVR: callers are redirected to it once the call is kept.")
+NEXT_URL = ProviderSetting("BANDWIDTH_NEXT_URL", "BXML URL of your IVR: callers are redirected to it once the call is kept.", free=True)
 
 _SAY = f"<SpeakSentence>{instructions.SENTENCE}</SpeakSentence>"
 
@@ -75,13 +76,16 @@ class Bandwidth:
 
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
-        user = settings.value(USER.name).strip()
-        if not user or ":" in user:
-            raise WrongSettings([f"{USER.name}: the user name that goes with {PASSWORD.name}, without a colon"])
-        passwords = shared_secrets.listed(settings, PASSWORD.name)
-        self._credentials = tuple(base64.b64encode(f"{user}:{password}".encode()).decode() for password in passwords)
         self._public_url = settings.public_url
-        self._next_url = _next_url(settings)
+        user, passwords, faults = settings.value(USER.name), tuple[str, ...](), Faults()
+        if not user or ":" in user:
+            faults.append(f"{USER.name}: the user name that goes with {PASSWORD.name}, without a colon")
+        with faults:
+            passwords = shared_secrets.listed(settings, PASSWORD.name)
+        with faults:
+            self._next_url = _next_url(settings)
+        faults.tell()
+        self._credentials = tuple(base64.b64encode(f"{user}:{password}".encode()).decode() for password in passwords)
 
     def verify(self, request: WebhookRequest) -> Sender:
         """Whoever knows user and password is Bandwidth."""

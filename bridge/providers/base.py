@@ -92,7 +92,7 @@ class Provider(Protocol):
     settings: tuple[ProviderSetting, ...]
 
     def __init__(self, settings: Settings) -> None:
-        """Take what is needed from `settings`. Raises WrongSettings, naming the setting, where one of them cannot be used."""
+        """Take what is needed from `settings`. Raises WrongSettings with a line for each of them that cannot be used (`Faults` gathers)."""
 
     def verify(self, request: WebhookRequest) -> Sender:
         """Prove the sender. Raises Refused naming the setting to check. A request without a signature must cost nothing else."""

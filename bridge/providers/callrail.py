@@ -48,6 +48,7 @@ KEY = ProviderSetting(
     "Signing key of the company: CallRail, Integrations, Webhooks; those of several companies separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 

@@ -53,6 +53,7 @@ SECRET = ProviderSetting(
     "Secret that you made up (32 characters or more) and gave to the webhook; several, while you rotate, separated by spaces.",
     secret=True,
     switches_on=True,
+    free=True,
 )
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from bridge.errors import WrongSettings
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SENTENCE = "Thank you for calling. We have noted your call and will get back to you soon."
 # To whom a <Dial> rang, before the two are connected: nothing to hear lets them talk, a sentence for callers would puzzle an agent.
@@ -43,11 +43,11 @@ class Answers:
 
 
 def next_url_setting(name: str, language: str) -> ProviderSetting:
-    return ProviderSetting(name, f"{language} URL of your IVR, where a call goes on once it is kept.")
+    return ProviderSetting(name, f"{language} URL of your IVR, where a call goes on once it is kept.", free=True)
 
 
 def file_setting(name: str, language: str, instead_of: ProviderSetting) -> ProviderSetting:
-    return ProviderSetting(name, f"File with the {language} that a call begins with, instead of {instead_of.name}.")
+    return ProviderSetting(name, f"File with the {language} that a call begins with, instead of {instead_of.name}.", free=True)
 
 
 def say(verb: str) -> bytes:
@@ -88,15 +88,15 @@ def chosen(
     Raises WrongSettings where both settings are set, the URL leads back to this bridge, or the file cannot be used.
     """
     next_url, path = settings.value(url.name).strip(), settings.value(file.name).strip()
+    faults, content = Faults(), default
     if next_url and path:
-        raise WrongSettings([f"{url.name}, {file.name}: set one of them"])
-    if path:
-        return _content(Path(path), file.name, is_usable)
-    if not next_url:
-        return default
-    if not is_elsewhere(next_url, settings.public_url):
-        raise WrongSettings([f"{url.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever"])
-    return redirect(next_url)
+        faults.append(f"{url.name}, {file.name}: set one of them")
+    if next_url and not is_elsewhere(next_url, settings.public_url):
+        faults.append(f"{url.name}: the https URL of your IVR; a webhook of this bridge would redirect for ever")
+    with faults:
+        content = _content(Path(path), file.name, is_usable) if path else default
+    faults.tell()
+    return redirect(next_url) if next_url else content
 
 
 def without_ivr(settings: Settings, url: ProviderSetting, file: ProviderSetting, whose: str) -> tuple[str, ...]:
@@ -110,9 +110,10 @@ def is_elsewhere(url: str, public_url: str) -> bool:
     """Whether a URL is one that calls can go on at: http(s), and no webhook of this bridge."""
     try:
         parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
     except ValueError:
         return False
-    return parts.scheme in {"https", "http"} and bool(parts.hostname) and not url.startswith(f"{public_url}/webhooks/")
+    return parts.scheme in {"https", "http"} and is_whole and not url.casefold().startswith(f"{public_url}/webhooks/".casefold())
 
 
 def _content(path: Path, name: str, is_usable: Callable[[bytes], bool]) -> bytes:

@@ -21,10 +21,10 @@ from dataclasses import replace
 
 from bridge import numbers
 from bridge.call import Call, Direction, Leg, Recording, Status
-from bridge.errors import Refused, WrongSettings
+from bridge.errors import Refused
 from bridge.providers import documents, forms, instructions, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SIGNATURE = "x-plivo-signature-v3"  # by the token of the account or subaccount; several, separated by commas
 SIGNATURE_OF_MAIN = "x-plivo-signature-ma-v3"  # by the main account's, also for its subaccounts
@@ -53,6 +53,7 @@ TOKEN = ProviderSetting(
     "Auth Token of the main account, or of the subaccount that owns the number: Plivo Console, Overview; several, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 NEXT_URL = instructions.next_url_setting("PLIVO_NEXT_URL", "Plivo XML")
 FILE = instructions.file_setting("PLIVO_XML_FILE", "Plivo XML", NEXT_URL)
@@ -65,12 +66,15 @@ class Plivo:
     settings = (TOKEN, NEXT_URL, FILE)
 
     def __init__(self, settings: Settings) -> None:
+        faults = Faults()
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
         self._tokens = tuple(part for part in re.split(r"[\s,]+", settings.value(TOKEN.name)) if part)
         if not self._tokens:
-            raise WrongSettings([f"{TOKEN.name}: an Auth Token; several, separated by spaces"])
-        self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Speak")
+            faults.append(f"{TOKEN.name}: an Auth Token; several, separated by spaces")
+        with faults:
+            self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Speak")
+        faults.tell()
         self._without_ivr = instructions.without_ivr(settings, NEXT_URL, FILE, "callers")
 
     def verify(self, request: WebhookRequest) -> Sender:

@@ -24,7 +24,7 @@ from bridge.call import Call, Direction, Input, Recording, Status, Transcript
 from bridge.errors import Refused, WrongSettings
 from bridge.providers import documents, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 LEGACY_SIGNATURE = "openphone-signature"
 _MOST_ENTRIES = 4  # Quo sends one, and may send two while a key is replaced
@@ -59,12 +59,14 @@ SECRET = ProviderSetting(
     "Keys (whsec_…) of your versioned webhooks, from the answer that created each; several separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 LEGACY_KEY = ProviderSetting(
     "QUO_LEGACY_KEY",
     "Signing secrets (base64) of webhooks made in the Quo app: Settings, Webhooks, Reveal signing secret; several separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 
@@ -76,8 +78,12 @@ class Quo:
 
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
-        self._keys = _keys(settings, SECRET.name)
-        self._legacy_keys = _keys(settings, LEGACY_KEY.name)
+        faults = Faults()
+        with faults:
+            self._keys = _keys(settings, SECRET.name)
+        with faults:
+            self._legacy_keys = _keys(settings, LEGACY_KEY.name)
+        faults.tell()
 
     def verify(self, request: WebhookRequest) -> Sender:
         """Either scheme, each with its own keys: the headers choose a scheme, never a key of the other."""

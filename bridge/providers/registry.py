@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from bridge.errors import WrongSettings
 from bridge.providers import lists
 from bridge.providers.base import Provider
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 PROVIDERS: Mapping[str, str] = {
     "twilio": "bridge.providers.twilio.Twilio",
@@ -40,18 +41,43 @@ def build(settings: Settings) -> dict[str, Provider]:
 
     Raises WrongSettings with the faults of all of them at once.
     """
-    faults: list[str] = []
+    faults = Faults()
+    built = _build(settings, faults)
+    faults.tell()
+    return built
+
+
+def check(settings: Settings) -> None:
+    """Raises WrongSettings with the faults of all configured providers and of their lists of calls at once. Nothing is connected to."""
+    faults = Faults()
+    built = _build(settings, faults)
+    with _unheard(logging.getLogger(lists.__name__)):
+        for name, one in built.items():
+            with faults:
+                lists.build(settings, {name: one})
+    faults.tell()
+
+
+def _build(settings: Settings, faults: Faults) -> dict[str, Provider]:
+    """Those that can be used; what is wrong with the others goes to `faults`."""
     built: dict[str, Provider] = {}
     for name in PROVIDERS:
         kind = adapter(name)
         if any(spec.switches_on and settings.value(spec.name) for spec in kind.settings):
-            try:
+            with faults:
                 built[name] = kind(settings)
-            except WrongSettings as error:
-                faults += error.faults
-    if faults:
-        raise WrongSettings(faults)
     return built
+
+
+@contextmanager
+def _unheard(logger: logging.Logger) -> Iterator[None]:
+    """What a list warns of is told when it is built to be read, in the log's own form, which is not set up yet."""
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _specs() -> Iterator[ProviderSetting]:

@@ -70,6 +70,7 @@ TOKEN = ProviderSetting(
     "A secret that you make up and set with the subscription (deliveryMode.verificationToken), or put into its URL (?auth_token=).",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 

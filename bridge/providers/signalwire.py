@@ -21,10 +21,10 @@ from typing import Any
 
 from bridge import numbers
 from bridge.call import Call, Direction, Status
-from bridge.errors import Refused, WrongSettings
+from bridge.errors import Refused
 from bridge.providers import documents, forms, instructions, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SIGNATURES = ("x-signalwire-signature", "x-twilio-signature")
 
@@ -42,6 +42,7 @@ KEY = ProviderSetting(
     "Signing Key of the project (PSK_…, not the API token): SignalWire Space, API; several, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 NEXT_URL = instructions.next_url_setting("SIGNALWIRE_NEXT_URL", "cXML or SWML")
 FILE = instructions.file_setting("SIGNALWIRE_CXML_FILE", "cXML", NEXT_URL)
@@ -54,6 +55,7 @@ class SignalWire:
     settings = (KEY, NEXT_URL, FILE)
 
     def __init__(self, settings: Settings) -> None:
+        faults = Faults()
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
         self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
@@ -61,8 +63,10 @@ class SignalWire:
         self._next_url = settings.value(NEXT_URL.name).strip()
         self._keys = tuple(part for part in re.split(r"[\s,]+", settings.value(KEY.name)) if part)
         if not self._keys:
-            raise WrongSettings([f"{KEY.name}: the project's Signing Key; several, separated by spaces"])
-        self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
+            faults.append(f"{KEY.name}: the project's Signing Key; several, separated by spaces")
+        with faults:
+            self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
+        faults.tell()
         self._without_ivr = instructions.without_ivr(settings, NEXT_URL, FILE, "callers")
 
     def verify(self, request: WebhookRequest) -> Sender:

@@ -65,6 +65,7 @@ SECRET = ProviderSetting(
     "Signing secrets (whsec_ and base64 of 24 bytes or more) of your phone system; several, while you rotate, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 

@@ -30,7 +30,7 @@ from bridge.call import Call, Caller, Direction, Leg, Recording, Status, Transcr
 from bridge.errors import Refused, WrongSettings
 from bridge.providers import documents, forms, instructions, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SIGNATURE = "telnyx-signature-ed25519"
 TIMESTAMP = "telnyx-timestamp"
@@ -64,6 +64,7 @@ PUBLIC_KEY = ProviderSetting(
     "Public key of the account: Mission Control, Keys & Credentials, Public Key; several, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 NEXT_URL = instructions.next_url_setting("TELNYX_NEXT_URL", "TeXML")
 FILE = instructions.file_setting("TELNYX_TEXML_FILE", "TeXML", NEXT_URL)
@@ -79,8 +80,12 @@ class Telnyx:
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
         self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
-        self._keys = _keys(settings.value(PUBLIC_KEY.name))
-        self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
+        faults = Faults()
+        with faults:
+            self._keys = _keys(settings.value(PUBLIC_KEY.name))
+        with faults:
+            self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
+        faults.tell()
         self._without_ivr = instructions.without_ivr(settings, NEXT_URL, FILE, "callers of a TeXML application")
 
     def verify(self, request: WebhookRequest) -> Sender:

@@ -43,6 +43,7 @@ TOKEN = ProviderSetting(
     "Token that you made up and typed into the template's field in 3CX; several, while you rotate, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 
 

@@ -21,7 +21,8 @@ from typing import Self
 from bridge.errors import Refused, WrongSettings
 from bridge.providers import forms, instructions, reading, signatures, twiml
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
+from bridge.values import is_word
 
 SIGNATURE = "x-twilio-signature"
 SIGNATURE_SETTINGS = "x-twilio-webhooks-signature-settings"  # https://www.twilio.com/docs/usage/webhooks/webhook-shared-keys
@@ -37,13 +38,14 @@ TOKEN = ProviderSetting(
     switches_on=True,
 )
 ACCOUNT_TOKENS = ProviderSetting(
-    "TWILIO_ACCOUNT_TOKENS", 'Auth Tokens of subaccounts, a JSON object: {"AC…": "token"}.', secret=True, switches_on=True
+    "TWILIO_ACCOUNT_TOKENS", 'Auth Tokens of subaccounts, a JSON object: {"AC…": "token"}.', secret=True, switches_on=True, free=True
 )
 SHARED_KEYS = ProviderSetting(
     "TWILIO_SHARED_KEYS",
     'Secrets of Webhooks SharedKeys, a JSON object: {"webhooks_sharedkey_…": "secret"}.',
     secret=True,
     switches_on=True,
+    free=True,
 )
 SHARED_KEY_ONLY = ProviderSetting(
     "TWILIO_SHARED_KEY_ONLY", "yes: refuse what an Auth Token signed. Default no: a Webhooks Rule may cover a part."
@@ -62,10 +64,16 @@ class Twilio:
     def __init__(self, settings: Settings) -> None:
         self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         self._token = settings.value(TOKEN.name).strip()
-        self._account_tokens = _secrets(settings, ACCOUNT_TOKENS.name)
-        self._shared_keys = _secrets(settings, SHARED_KEYS.name)
-        self._shared_key_only = _yes(settings, SHARED_KEY_ONLY.name)
-        self._twiml = twiml.of(settings)
+        faults = Faults()
+        with faults:
+            self._account_tokens = _secrets(settings, ACCOUNT_TOKENS.name)
+        with faults:
+            self._shared_keys = _secrets(settings, SHARED_KEYS.name)
+        with faults:
+            self._shared_key_only = _yes(settings, SHARED_KEY_ONLY.name)
+        with faults:
+            self._twiml = twiml.of(settings)
+        faults.tell()
         self._without_ivr = instructions.without_ivr(settings, twiml.NEXT_URL, twiml.FILE, "callers")
 
     def verify(self, request: WebhookRequest) -> Sender:
@@ -168,8 +176,8 @@ def _secrets(settings: Settings, name: str) -> dict[str, str]:
         found = json.loads(settings.value(name) or "{}")
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(secret, str) and secret and key for key, secret in found.items()):
-        raise WrongSettings([f'{name}: a JSON object of ids and secrets, such as {{"id": "secret"}}'])
+    if not isinstance(found, dict) or not all(isinstance(part, str) and is_word(part) for pair in found.items() for part in pair):
+        raise WrongSettings([f'{name}: a JSON object of ids and secrets, such as {{"id": "secret"}}, without spaces inside the quotes'])
     return found
 
 

@@ -8,6 +8,7 @@ from bridge.settings import ProviderSetting, Settings
 NEXT_URL = ProviderSetting(
     "TWILIO_NEXT_URL",
     "TwiML URL of your IVR: voice requests are answered with a <Redirect> to it, unless their own URL names a `next` one.",
+    free=True,
 )
 FILE = instructions.file_setting("TWILIO_TWIML_FILE", "TwiML", NEXT_URL)
 

@@ -26,10 +26,10 @@ import jwt
 
 from bridge import numbers
 from bridge.call import Call, Direction, Recording, Status
-from bridge.errors import Refused, WrongSettings
+from bridge.errors import Refused
 from bridge.providers import documents, forms, instructions, reading, signatures
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Sender, WebhookRequest
-from bridge.settings import ProviderSetting, Settings
+from bridge.settings import Faults, ProviderSetting, Settings
 
 SIGNATURE = "authorization"
 
@@ -56,6 +56,7 @@ SECRET = ProviderSetting(
     "Signature secret of the account (not the API secret): Vonage Dashboard, API settings; several, separated by spaces.",
     secret=True,
     switches_on=True,
+    several=True,
 )
 NEXT_URL = instructions.next_url_setting("VONAGE_NEXT_URL", "NCCO")
 FILE = instructions.file_setting("VONAGE_NCCO_FILE", "NCCO", NEXT_URL)
@@ -68,14 +69,17 @@ class Vonage:
     settings = (SECRET, NEXT_URL, FILE)
 
     def __init__(self, settings: Settings) -> None:
+        faults = Faults()
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
         self._public_url = settings.public_url
         self._next_url = settings.value(NEXT_URL.name).strip()
         self._secrets = tuple(part for part in re.split(r"[\s,]+", settings.value(SECRET.name)) if part)
         if not self._secrets:
-            raise WrongSettings([f"{SECRET.name}: the account's signature secret; several, separated by spaces"])
-        self._first = instructions.chosen(settings, NEXT_URL, FILE, redirect=_go_on_at, is_usable=_is_ncco, default=_ncco(_SENTENCE))
+            faults.append(f"{SECRET.name}: the account's signature secret; several, separated by spaces")
+        with faults:
+            self._first = instructions.chosen(settings, NEXT_URL, FILE, redirect=_go_on_at, is_usable=_is_ncco, default=_ncco(_SENTENCE))
+        faults.tell()
         self._without_ivr = instructions.without_ivr(settings, NEXT_URL, FILE, "callers")
 
     def verify(self, request: WebhookRequest) -> Sender:

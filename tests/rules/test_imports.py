@@ -13,11 +13,11 @@ from tests.rules.tree import ROOT, imports, module, name, our_modules, parsed, p
 
 # A room imports itself, its own level and what stands above it in this table.
 LEVELS = (
-    {"call", "clock", "connections", "errors", "numbers", "settings"},
+    {"call", "clock", "connections", "errors", "numbers", "settings", "values"},
     {"providers", "crm", "ledger", "watch"},
     {"work", "intake"},
     {"parts"},
-    {"console", "commands"},
+    {"console", "commands", "environment"},
 )
 ANYTHING = {"sandbox"}
 MAY_IMPORT_SANDBOX = {"sandbox", "commands"}
@@ -42,7 +42,7 @@ IO = {
 NOT_FOR_HANDLERS = {"sqlite3", "socket", "ssl", "http", "urllib.request", "subprocess", "threading", "asyncio"}
 
 # Where the environment may be looked at. Everything else gets Settings passed in.
-MAY_READ_ENVIRONMENT = ("app.py", "bridge/commands/", "bridge/sandbox/")
+MAY_READ_ENVIRONMENT = ("app.py", "bridge/environment.py", "bridge/commands/", "bridge/sandbox/")
 
 BRIDGE = python_files("bridge")
 OURS = python_files("app.py", "bridge", "handlers")

@@ -21,8 +21,8 @@ BASE_URL = "https://voice.bandwidth.com"
 PAGE_SIZE = 1000  # more are allowed today, and were not always
 
 ACCOUNT = ProviderSetting("BANDWIDTH_ACCOUNT_ID", "Account id whose list of calls is read: Bandwidth App, Account.")
-USER = ProviderSetting("BANDWIDTH_API_USER", "User name of an API user of the account.")
-PASSWORD = ProviderSetting("BANDWIDTH_API_PASSWORD", "Password of that API user.", secret=True)
+USER = ProviderSetting("BANDWIDTH_API_USER", "User name of an API user of the account.", free=True)
+PASSWORD = ProviderSetting("BANDWIDTH_API_PASSWORD", "Password of that API user.", secret=True, free=True)
 SETTINGS = (ACCOUNT, USER, PASSWORD)
 # The webhook that tells the same, by `state`. More states may come: such a call has ended only where it has an end.
 EVENTS: Mapping[str, str] = {

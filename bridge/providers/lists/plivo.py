@@ -84,5 +84,5 @@ def build(settings: Settings, adapter: Provider) -> list[Lister]:
 def _zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last one: a folder of zones
         raise WrongSettings([f"{ZONE.name}: a time zone such as America/Chicago or Europe/Berlin"]) from None

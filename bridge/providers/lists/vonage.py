@@ -30,7 +30,9 @@ _TOKEN_LIFE_S = 900
 KEY = ProviderSetting("VONAGE_API_KEY", "API key of the account whose reports are read: Vonage Dashboard, API settings.")
 SECRET = ProviderSetting("VONAGE_API_SECRET", "API secret beside it (not the signature secret).", secret=True)
 APPLICATION = ProviderSetting("VONAGE_APPLICATION_ID", "Voice application whose calls are listed: Vonage Dashboard, Applications.")
-PRIVATE_KEY = ProviderSetting("VONAGE_PRIVATE_KEY", "Private key of that application, PEM; line breaks may be written as \\n.", secret=True)
+PRIVATE_KEY = ProviderSetting(
+    "VONAGE_PRIVATE_KEY", "Private key of that application, PEM; line breaks may be written as \\n.", secret=True, free=True
+)
 SETTINGS = (APPLICATION, PRIVATE_KEY, KEY, SECRET)
 
 
