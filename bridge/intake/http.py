@@ -68,7 +68,7 @@ def _body(flask_request: Request) -> bytes:
         while left and (part := stream.read(left)):
             parts.append(part)
             left -= len(part)
-    except OSError as error:  # what gunicorn raises for broken chunks, and for a sender who is gone
+    except Exception as error:  # gunicorn has a class of its own for each way in which chunks are broken, or a sender is gone
         raise BadRequest from error
     if not left:
         raise RequestEntityTooLarge

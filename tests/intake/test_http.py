@@ -8,6 +8,7 @@ import pytest
 import redis
 from flask import Flask
 from flask.testing import FlaskClient
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, NoMoreData
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 from werkzeug.wrappers import Request
 
@@ -159,7 +160,7 @@ def test_a_question_mark_that_stands_alone_is_part_of_the_url(sent: str, url: st
 class Chunks:
     """A body of no told length, as gunicorn hands it on. It notes how much of it was taken."""
 
-    def __init__(self, size: int, fault: OSError | None = None) -> None:
+    def __init__(self, size: int, fault: Exception | None = None) -> None:
         self.left, self.taken, self.fault = size, 0, fault
 
     def read(self, size: int = -1) -> bytes:
@@ -186,8 +187,9 @@ def test_a_body_of_no_told_length_has_the_same_limit(client: FlaskClient, receiv
     assert len(receiver.requests) == 1
 
 
-def test_broken_chunks_are_the_senders_fault(client: FlaskClient, receiver: Receiver) -> None:
-    assert chunked(client, Chunks(10, OSError("no more data"))) == 400
+@pytest.mark.parametrize("fault", [NoMoreData(), InvalidChunkSize(b"zz"), ChunkMissingTerminator(b"XX"), ConnectionResetError()])
+def test_broken_chunks_are_the_senders_fault(client: FlaskClient, receiver: Receiver, fault: Exception) -> None:
+    assert chunked(client, Chunks(10, fault)) == 400
     assert receiver.requests == []
 
 
