@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import takewhile
 
 from bridge import numbers
-from bridge.call import Caller, CallerKind
+from bridge.call import Caller, CallerKind, Direction
 from bridge.crm.base import Contact, Draft, Location
 from bridge.crm.causes import HINTS, Cause
 from bridge.errors import Ask, Permanent, StepFailed, Uncertain
@@ -43,16 +43,18 @@ WHY_NO_LEAD = {
     CallerKind.UNPARSED: "the caller id is not a telephone number",
 }
 
+NOT_OURS = {
+    Direction.OUTBOUND: "it belongs to an outbound call",
+    Direction.INTERNAL: "it belongs to an internal call",
+}
+
 
 def need(entry: Entry, now: float, settings: Settings) -> Need:
     if entry.contact_id is not None:
         return NOTHING
     caller = entry.facts.caller
     if caller is None:
-        deadline = entry.accepted_at + CALLER_WAIT_S
-        if now < deadline:
-            return Need(wait_until=deadline, waiting_for="no event has named the caller yet")
-        return _need_without_caller(entry)
+        return _need_without_caller(entry, now)
     if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
         return Need(skipped=WHY_NO_LEAD[caller.kind])
     if caller.e164 in _own_lines(settings.own_numbers, settings.default_region):
@@ -66,10 +68,17 @@ def _own_lines(own_numbers: tuple[str, ...], region: str) -> frozenset[str]:
     return frozenset(e164 for own in own_numbers if (e164 := numbers.identify(own, region=region).e164))
 
 
-def _need_without_caller(entry: Entry) -> Need:
-    """Nobody has named the caller in time. Where the call's own event came without one, or nothing but legs of some call that we never saw
+def _need_without_caller(entry: Entry, now: float) -> Need:
+    """There is no lead where another event has told that the call did not come in. Else somebody may still name the caller.
+
+    Once nobody has in time: where the call's own event came without one, or nothing but legs of some call that we never saw
     begin (an agent's own call has such legs too), there is no lead to make. A recording alone is a call that somebody should look for.
     """
+    if entry.facts.direction in NOT_OURS:
+        return Need(skipped=NOT_OURS[entry.facts.direction])
+    deadline = entry.accepted_at + CALLER_WAIT_S
+    if now < deadline:
+        return Need(wait_until=deadline, waiting_for="no event has named the caller yet")
     if entry.facts.dialled:
         return Need(skipped=WHY_NO_LEAD[CallerKind.EMPTY])
     if entry.facts.legs and not entry.facts.recordings:

@@ -7,21 +7,19 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import redis
 from flask import abort, flash, redirect, render_template, request, send_from_directory, url_for
 from flask.typing import ResponseReturnValue
 
-from bridge.console import filters, present, summary, today
+from bridge.console import filters, ignored, present, summary, today
 from bridge.console.access import Access, guard, me, safe_next
 from bridge.console.actions import Desk, mark
 from bridge.console.bulk import Bulk
 from bridge.console.users import Role
 from bridge.console.words import Words, facts
 from bridge.intake import daily
-from bridge.ledger import keys
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
 from bridge.watch.logs import fact
@@ -225,11 +223,13 @@ class Pages:
     @guard(Role.OWNER)
     def ignored(self) -> ResponseReturnValue:
         fact(log, "ignored events shown", by=me().name)
-        found: Any = self.store.connection.lrange(keys.IGNORED, 0, PAGE - 1)
-        counted: Any = self.store.connection.hgetall(keys.COUNT)
-        reasons = {name.decode().partition(":")[2]: int(times) for name, times in counted.items() if name.startswith(b"events.ignored:")}
-        events = [json.loads(document) for document in found]
-        return render_template("console/ignored.html", events=events, reasons=reasons, say=self.words(), pretty=_pretty)
+        page, fault = None, None
+        try:
+            page = ignored.read(self.store, request.args, limit=PAGE)
+        except filters.WrongFilter as wrong:
+            fault = str(wrong)
+        shown = render_template("console/ignored.html", page=page, fault=fault, say=self.words(), pretty=_pretty)
+        return shown, 400 if fault else 200
 
     def words(self, *, clear: bool = False) -> Words:
         return Words(self.store.clock.now(), self.zone(), clear, me().may(Role.OPERATOR))

@@ -6,7 +6,8 @@ import time
 from urllib.parse import quote
 
 from flask import Blueprint, Request, Response, jsonify, request
-from werkzeug.exceptions import RequestEntityTooLarge
+from flask.blueprints import BlueprintSetupState
+from werkzeug.exceptions import BadRequest, RequestEntityTooLarge
 
 from bridge.intake.webhook import BODY_LIMIT, Receiver
 from bridge.providers import registry
@@ -30,28 +31,63 @@ def blueprint(receiver: Receiver, public_url: str) -> Blueprint:
 
     for rule in ("/webhooks/<provider>", "/webhooks/<provider>/<path:what>"):
         routes.add_url_rule(rule, "take", take, methods=["GET", "POST"], strict_slashes=False)
+    routes.record(_without_head)
     return routes
+
+
+def _without_head(state: BlueprintSetupState) -> None:
+    """Answer HEAD with 405. Werkzeug lets it in wherever GET is, and then it would have an effect, which a HEAD never has
+    (RFC 9110, 9.2.1: safe methods).
+    """
+    for rule in state.app.url_map.iter_rules(f"{state.name}.take"):
+        if rule.methods is not None:
+            rule.methods.discard("HEAD")
 
 
 def read(flask_request: Request, public_url: str) -> WebhookRequest:
     """The request as it came over the wire. Raises RequestEntityTooLarge before a body that is too large is read."""
-    flask_request.max_content_length = BODY_LIMIT
-    body = flask_request.get_data(cache=True)
+    body = _body(flask_request)
     headers: dict[str, str] = {}
     for name, value in flask_request.headers.items():
         known = headers.get(name.lower())
         headers[name.lower()] = f"{known}, {value}" if known is not None else value
-    query = flask_request.environ.get("QUERY_STRING", "")
-    return WebhookRequest(flask_request.method, _raw_path(flask_request), query, headers, body, public_url, time.time())
+    path, has_mark, query = _raw_target(flask_request)
+    return WebhookRequest(flask_request.method, path, query, headers, body, public_url, time.time(), has_mark and not query)
 
 
-def _raw_path(flask_request: Request) -> str:
-    """The path as sent. Werkzeug's own decodes some escapes, and a signature made over the raw URL would not match any more."""
+def _body(flask_request: Request) -> bytes:
+    """The body, whole. Raises RequestEntityTooLarge: before it is read where its length is told, else after one byte too many.
+
+    Werkzeug's own limit cuts a body of no told length (chunked) and says nothing, so that its signature seems wrong.
+    """
+    if flask_request.content_length is not None or not flask_request.environ.get("wsgi.input_terminated"):
+        flask_request.max_content_length = BODY_LIMIT
+        return flask_request.get_data(cache=True)
+    stream, parts, left = flask_request.environ["wsgi.input"], [], BODY_LIMIT + 1
+    try:
+        while left and (part := stream.read(left)):
+            parts.append(part)
+            left -= len(part)
+    except Exception as error:  # gunicorn has a class of its own for each way in which chunks are broken, or a sender is gone
+        raise BadRequest from error
+    if not left:
+        raise RequestEntityTooLarge
+    return b"".join(parts)
+
+
+def _raw_target(flask_request: Request) -> tuple[str, bool, str]:
+    """Path and query as sent, and whether a question mark stands between them.
+
+    Werkzeug's own path decodes some escapes, and WSGI forgets a question mark with nothing behind it: a signature made over the raw URL
+    would not match any more.
+    """
     raw = flask_request.environ.get("RAW_URI") or flask_request.environ.get("REQUEST_URI") or ""
-    path: str = str(raw).partition("?")[0]
+    path, mark, query = str(raw).partition("?")
     if "://" in path.partition("/webhooks")[0]:  # absolute form, as some proxies send it
         path = "/" + path.split("://", 1)[1].partition("/")[2]
-    return path or quote(flask_request.environ.get("PATH_INFO", ""), safe="/~")
+    if not path:
+        path, query = quote(flask_request.environ.get("PATH_INFO", ""), safe="/~"), flask_request.environ.get("QUERY_STRING", "")
+    return path, bool(mark), query
 
 
 def _how_to_configure(provider: str) -> str:

@@ -1,7 +1,8 @@
 """A webhook's way in: prove the sender, read the event, keep it, answer. The CRM is never asked, so the answer never waits for it.
 
-What is kept where: an event in the ledger; one that makes no call among the ignored, raw, with its reason; either of them in the local
-spool while Redis cannot be reached. What is not proven to come from the provider is answered 401 or 403 and leaves a counter, nothing else.
+What is kept where: an event in the ledger; one that makes no call among the ignored, raw and with its reason (whole, where it could not be
+understood); either of them in the local spool while Redis cannot be reached. What is not proven to come from the provider is answered 401
+or 403 and leaves a counter, nothing else.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import redis
 
 from bridge.errors import Refused, Unstorable
 from bridge.intake.accept import Acceptor, Event
+from bridge.intake.raw import masks, raw
 from bridge.intake.spool import Spool, Spooled
+from bridge.ledger.entry import Taken
 from bridge.ledger.store import Store
 from bridge.providers.base import Answer, Heard, Ignored, Kind, Provider, Sender, WebhookRequest
 from bridge.watch.logs import bound, fact
@@ -26,9 +29,7 @@ from bridge.watch.logs import bound, fact
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 256 * 1024
-RAW_LIMIT = 16 * 1024
 REST_S = 1.0  # how long a Redis that just failed is left alone: nobody on the line waits for a second time-out
-_SECRET_HEADERS = ("signature", "authorization", "cookie", "token")
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Receiver:
     flush_after_s: float = 5.0
 
     def __post_init__(self) -> None:
+        self._masks = masks(self.secrets)
         self._refusals: collections.Counter[str] = collections.Counter()
         self._flush: threading.Timer | None = None
         self._lock = threading.Lock()
@@ -72,7 +74,8 @@ class Receiver:
         provider = self.providers[item.provider]
         public_url = item.headers.get(PUBLIC_URL_HEADER, "")
         headers = {name: value for name, value in item.headers.items() if name != PUBLIC_URL_HEADER}
-        request = WebhookRequest(item.method, item.path, item.query, headers, item.body, public_url, item.received_at)
+        path, mark, _ = item.path.partition("?")
+        request = WebhookRequest(item.method, path, item.query, headers, item.body, public_url, item.received_at, bool(mark))
         self._store_event(request, _parse(provider, request, _verify(provider, request)), source="spool")
 
     def _count(self, name: str) -> None:
@@ -105,24 +108,43 @@ class Receiver:
             else:
                 return
         headers = dict(request.headers) | {PUBLIC_URL_HEADER: request.public_url}
-        self.spool.put(Spooled(provider.name, request.method, request.path, request.query, headers, request.body, request.now))
+        path = f"{request.path}?" if request.has_bare_mark else request.path
+        self.spool.put(Spooled(provider.name, request.method, path, request.query, headers, request.body, request.now))
 
     def _store_event(self, request: WebhookRequest, heard: Heard | Ignored, *, source: str) -> None:
-        raw = _raw(request, source, self.secrets)
         if isinstance(heard, Ignored):
-            self.store.keep_ignored(raw, heard.reason)
-            fact(log, "event ignored", reason=heard.reason, what=request.what)
+            self._store_ignored(request, heard, source)
             return
-        event = Event(heard.call, request.what, heard.content, heard.delivery_id, source, raw)
+        kept = raw(request, source, self._masks)
+        event = Event(heard.call, request.what, heard.content, heard.delivery_id, source, kept, heard.is_guess)
         with bound(call_key=heard.call.key):
             taken = self.acceptor.accept(event)
-            fact(log, "event accepted", taken=taken.value, what=request.what, source=source)
+            fact(log, "event ignored" if taken is Taken.IGNORED else "event accepted", taken=taken.value, what=request.what, source=source)
+
+    def _store_ignored(self, request: WebhookRequest, heard: Ignored, source: str) -> None:
+        if heard.call is not None:
+            kept = raw(request, source, self._masks)
+            self.acceptor.ignore(heard.call, request.what, kept, heard.reason, source=source)
+        else:
+            kept = raw(request, source, self._masks, is_whole=not heard.is_understood)
+            self.store.keep_ignored(kept, heard.reason, is_understood=heard.is_understood)
+        fact(log, "event ignored", reason=heard.reason, what=request.what)
 
 
 PUBLIC_URL_HEADER = "x-callbridge-public-url"  # in the spool only: the base that the signature was made for
 
 
 def _verify(provider: Provider, request: WebhookRequest) -> Sender:
+    """A question mark with nothing behind it may have been signed, or left out."""
+    if request.has_bare_mark:
+        try:
+            return _verify_as_sent(provider, request)
+        except Refused:
+            return _verify_as_sent(provider, replace(request, has_bare_mark=False))
+    return _verify_as_sent(provider, request)
+
+
+def _verify_as_sent(provider: Provider, request: WebhookRequest) -> Sender:
     try:
         return provider.verify(request)
     except Refused:
@@ -137,27 +159,3 @@ def _parse(provider: Provider, request: WebhookRequest, sender: Sender) -> Heard
     except Exception as error:
         log.exception("a signed event could not be read")
         return Ignored(f"could not be read: {type(error).__name__}", Kind.VOICE if request.what.startswith("voice") else Kind.NEWS)
-
-
-def _raw(request: WebhookRequest, source: str, secrets: Sequence[str]) -> str:
-    """The event for those who may see it. Signatures and tokens are left out: they would be good for another request.
-
-    Some providers prove themselves by a token in the query or the body, so the configured secrets are taken out of those as well.
-    """
-    headers = {name: value for name, value in request.headers.items() if not any(word in name for word in _SECRET_HEADERS)}
-    document = {
-        "at": request.now,
-        "source": source,
-        "method": request.method,
-        "path": request.path,
-        "query": _without(secrets, request.query)[:RAW_LIMIT],
-        "headers": headers,
-        "body": _without(secrets, request.body.decode("utf-8", "replace"))[:RAW_LIMIT],
-    }
-    return json.dumps(document, ensure_ascii=True)
-
-
-def _without(secrets: Sequence[str], text: str) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text

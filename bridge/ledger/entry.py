@@ -146,3 +146,4 @@ class Taken(StrEnum):
     REPEAT = "repeat"
     NEWS = "news"
     CONFLICT = "conflict"
+    IGNORED = "ignored"  # another event has told that this call did not come in, and this one tells nothing else

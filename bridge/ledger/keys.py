@@ -26,7 +26,11 @@
 | `cb:index:due` | zset | call keys by the time at which the sweeper has to look at them | while open |
 | `cb:claim:<location>:<digest>` | hash | who creates this contact, or which one it is (claims.py) | 400 days after its last use |
 | `cb:count` | hash | name → how often since the ledger was born | for ever |
-| `cb:ignored` | list | signed requests that made no call, raw, the newest IGNORED_KEPT | entries older than IGNORED_DAYS are trimmed |
+| `cb:ignored:<shelf>` | zset | requests that made no call (bridge/ledger/ignored.py): id, reason, by time | IGNORED_DAYS |
+| `cb:ignored:<shelf>:raw` | hash | the same → the event as it came, JSON | with its row |
+| `cb:ignored:<shelf>:bytes` | string | how much they hold together | for ever |
+| `cb:ignored` | list | the same as version 1.0.0 kept it; brought over to `unread` | until then |
+| `cb:no-lead:<call key>` | string | outbound or internal: this call makes no lead, whatever its later events leave out | NO_LEAD_LIFE_S |
 | `cb:sweeper` | string | which sweeper of the deployment acts now | SWEEPER_LEASE_S, renewed |
 | `cb:location:<location>` | string | the location's settings as the CRM told them | one hour |
 | `cb:pace:<location>:*` | zset, string | the rate budget shared by all workers (bridge/crm/pacing.py) | a window to two days |
@@ -51,7 +55,11 @@ LOGINS = "cb:login:"
 
 TRAIL_LINES = 300
 RAW_EVENTS = 32
-IGNORED_KEPT = 1000
+UNREAD_BYTES = 32 * 1024 * 1024  # some 15,000 events of the usual size
+UNREAD_KEPT = 50_000
+OTHER_BYTES = 8 * 1024 * 1024
+OTHER_KEPT = 500
+NO_LEAD_LIFE_S = 86_400
 HOURS_LIFE_S = 100 * 86_400
 ALERT_LIFE_S = 7 * 86_400
 
@@ -79,6 +87,16 @@ def of_call(call_key: str) -> tuple[str, ...]:
 
 def index(name: str, value: str) -> str:
     return f"cb:index:{name}:{value}"
+
+
+def shelf(name: str) -> tuple[str, str, str]:
+    """Rows, documents and size of one shelf of ignored events."""
+    rows = f"cb:ignored:{name}"
+    return rows, f"{rows}:raw", f"{rows}:bytes"
+
+
+def no_lead(call_key: str) -> str:
+    return f"cb:no-lead:{call_key}"
 
 
 def state_index(state: str) -> str:

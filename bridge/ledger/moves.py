@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridge.call import Call, contradicts, merge
+from bridge.call import Call, Direction, contradicts, merge
 from bridge.errors import Fenced, WrongMove
 from bridge.ledger.entry import DUE_IN_S, LEASE_GRACE_S, Attempt, Cause, Entry, Plan, Seen, State, StepDone, Taken, Trouble
 
@@ -45,15 +45,31 @@ def take(entry: Entry, news: Call, seen: Seen) -> tuple[Taken, Entry]:
     known = replace(entry, events=(*entry.events, seen)[-EVENTS_KEPT:])
     if contradicts(entry.facts, news):
         return Taken.CONFLICT, _conflict(known, news, seen.at)
-    facts = merge(entry.facts, news)
+    facts = _came_in(merge(entry.facts, news))
     if facts == entry.facts:
         return Taken.REPEAT, known
     return Taken.NEWS, _answered(replace(known, facts=facts, version=entry.version + 1, last_event_at=seen.at))
 
 
+def tell_direction(entry: Entry, direction: Direction, now: float) -> Entry:
+    """Another event has told that this call did not come in. One that has a caller stays as it is: it may be a leg that was dialled."""
+    if entry.facts.caller is not None or entry.facts.direction is direction:
+        return entry
+    told = replace(entry, facts=replace(entry.facts, direction=direction), version=entry.version + 1, last_event_at=now)
+    return _answered(told)
+
+
+def _came_in(facts: Call) -> Call:
+    """Who calls has the last word on the direction, as only calls that come in name somebody here."""
+    return replace(facts, direction=Direction.INBOUND) if facts.caller is not None else facts
+
+
 def _answered(entry: Entry) -> Entry:
-    """A call that nobody had named a caller for goes on by itself with the event that names one: there is no question any more."""
-    if entry.trouble is None or entry.trouble.cause is not Cause.STALE or entry.facts.caller is None:
+    """A call that nobody had named a caller for goes on by itself with the event that names one, or tells that nobody called: there is no
+    question any more.
+    """
+    is_open = entry.facts.caller is None and entry.facts.direction is Direction.INBOUND
+    if entry.trouble is None or entry.trouble.cause is not Cause.STALE or is_open:
         return entry
     return replace(move(entry, State.ACCEPTED), trouble=None, unreported=False, queued_at=None, check_at=None, spent=0, deaths=0)
 

@@ -15,10 +15,12 @@ import redis
 from pydantic import TypeAdapter
 from redis.client import Pipeline
 
+from bridge.call import Direction
 from bridge.clock import Clock
-from bridge.ledger import beside, index, keys, trail
+from bridge.ledger import beside, ignored, index, keys, trail
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Finder, Place, Wanted
+from bridge.ledger.ignored import IgnoredEvents, Shelf
 
 _CODEC: TypeAdapter[Entry] = TypeAdapter(Entry)
 _TRIES = 100
@@ -76,6 +78,7 @@ class Moment:
 
     now: float
     born: float
+    no_lead: Direction | None = None  # another event has told that this call did not come in
     replaced: bool = False  # a process that still runs knew another ledger before this one: Redis has lost everything lately
 
 
@@ -115,31 +118,36 @@ class Store:
         found = (_decode(document) for document in (self.connection.mget(names) if names else []))
         return [entry for entry in found if entry]
 
-    def change(self, call_key: str, decide: Decide) -> Entry | None:
+    def change(self, call_key: str, decide: Decide, *, also: Callable[[Pipeline], None] | None = None) -> Entry | None:
         """Write what `decide(entry, moment)` wants, or nothing where it returns None. Returns the entry as it stands afterwards.
 
+        What `also` adds to the MULTI is written in any case, in the same EXEC.
         Whatever `decide` raises leaves everything as it was. Raises redis.RedisError; after a lost answer the write may have happened.
         """
-        name = keys.entry(call_key)
+        name, mark = keys.entry(call_key), keys.no_lead(call_key)
         with self.connection.pipeline() as pipe:
             for _ in range(_TRIES):
-                pipe.watch(name)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
-                document, born, marked = cast("list[bytes | None]", pipe.mget(name, keys.BORN, keys.REPLACED))
+                pipe.watch(name, mark)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+                document, born, marked, told = cast("list[bytes | None]", pipe.mget(name, keys.BORN, keys.REPLACED, mark))
                 old, now = _decode(document), self.clock.now()
                 replaced = self._is_replaced(born) or marked is not None
-                change = decide(old, Moment(now, float(born) if born else now, replaced))
-                if change is None:
+                no_lead = Direction(told.decode()) if told else None
+                change = decide(old, Moment(now, float(born) if born else now, no_lead, replaced))
+                if change is None and also is None:
                     pipe.unwatch()
                     return old
                 pipe.multi()
-                if not born:
-                    pipe.set(keys.BORN, repr(now), nx=True)
-                self._write(pipe, old, change, now)
+                if also is not None:
+                    also(pipe)
+                if change is not None:
+                    if not born:
+                        pipe.set(keys.BORN, repr(now), nx=True)
+                    self._write(pipe, old, change, now)
                 try:
                     pipe.execute()
                 except redis.WatchError:
                     continue  # somebody else was quicker: decide again on what they wrote
-                return change.entry
+                return change.entry if change is not None else old
         raise redis.WatchError(f"{call_key} kept changing under {_TRIES} tries")
 
     def watch_birth(self) -> None:
@@ -177,13 +185,16 @@ class Store:
                 pipe.hincrby(keys.COUNT, name, times)
             pipe.execute()
 
-    def keep_ignored(self, document: str, reason: str) -> None:
-        """A signed request that made no call: kept raw, counted by its reason, shown in the console."""
+    def keep_ignored(self, document: str, reason: str, *, is_understood: bool = False) -> None:
+        """A signed request that made no call: kept raw with its reason, counted by it, shown in the console."""
         with self.connection.pipeline() as pipe:
-            pipe.lpush(keys.IGNORED, document)
-            pipe.ltrim(keys.IGNORED, 0, keys.IGNORED_KEPT - 1)
-            pipe.hincrby(keys.COUNT, f"events.ignored:{reason}", 1)
+            ignored.keep(pipe, Shelf.OTHER if is_understood else Shelf.UNREAD, document, reason)
             pipe.execute()
+
+    @property
+    def ignored(self) -> IgnoredEvents:
+        """What made no call."""
+        return IgnoredEvents(self.connection)
 
     def trail(self, call_key: str) -> list[dict[str, Any]]:
         """The entry's story, oldest first."""
@@ -243,8 +254,7 @@ class Store:
         well, here or when a page meets them.
         """
         now, dropped = self.clock.now(), self._forget_expired() + self._forget_expiring()
-        while (oldest := cast("bytes | None", self.connection.lindex(keys.IGNORED, -1))) and json.loads(oldest)["at"] < now - ignored_s:
-            self.connection.lrem(keys.IGNORED, -1, oldest.decode())
+        self.ignored.trim(now - ignored_s)
         return dropped
 
     def _forget_expired(self) -> int:

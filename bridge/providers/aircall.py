@@ -71,14 +71,14 @@ class Aircall:
         if payload is None:
             return Ignored("the body is no JSON object")
         if reading.told(payload.get("resource")) not in {None, "call"}:
-            return Ignored("not about a call")
+            return Ignored("not about a call", is_understood=payload.get("resource") in ("contact", "message", "number", "user"))
         data = documents.part(payload, "data")
         call_id = reading.told(data.get("id"))
         if not call_id:
             return Ignored("no call id")
         call = self._call(sender.account, call_id, data)
         if call.direction is not Direction.INBOUND:
-            return Ignored(f"{call.direction} call")
+            return Ignored(f"{call.direction} call", call=call)
         said = {"event": payload.get("event"), "data": data}  # without the token and the time of sending
         return Heard(call, Kind.NEWS, None, reading.canonical(request.what, said))
 

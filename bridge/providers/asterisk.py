@@ -98,7 +98,7 @@ class Asterisk:
         else:
             call = self._with_facts_of_root(call, fields)
         if call.direction is not Direction.INBOUND:
-            return Ignored(f"{call.direction} call")
+            return Ignored(f"{call.direction} call", call=call)
         return Heard(call, Kind.NEWS, None, reading.canonical(request.what, pairs))
 
     def warnings(self) -> tuple[str, ...]:

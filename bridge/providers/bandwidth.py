@@ -111,7 +111,7 @@ class Bandwidth:
             return Heard(replace(call, legs=(leg,)), kind, None, reading.canonical(request.what, event))
         call = self._with_facts_of_root(call, event, request.what)
         if call.direction is not Direction.INBOUND:
-            return Ignored(f"{call.direction} call", kind)
+            return Ignored(f"{call.direction} call", kind, call=call)
         return Heard(call, kind, None, reading.canonical(request.what, event))
 
     def warnings(self) -> tuple[str, ...]:

@@ -25,11 +25,12 @@ class WebhookRequest:
     body: bytes
     public_url: str  # PUBLIC_URL: scheme, host and, where one is configured, port and base path; no trailing slash
     now: float  # seconds since the epoch, for signatures with a time in them
+    has_bare_mark: bool = False  # the URL ended in a question mark with nothing behind it, which a signature covers
 
     @property
     def url(self) -> str:
         """The URL that the provider called: the configured base, never what a proxy made of it, with the raw path and query."""
-        return f"{self.public_url}{self.path}" + (f"?{self.query}" if self.query else "")
+        return f"{self.public_url}{self.path}" + (f"?{self.query}" if self.query or self.has_bare_mark else "")
 
     @property
     def what(self) -> str:
@@ -59,15 +60,24 @@ class Heard:
     kind: Kind = Kind.NEWS
     delivery_id: str | None = None  # the provider's id of this delivery, the same for each of its retries
     content: str = ""  # what the event says, canonical, without what changes between retries: repeats are told by its digest
+    # That the call came in was not told: should another event of the call tell otherwise, this one makes no lead.
+    is_guess: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A genuine event that makes no call of ours. `reason` is shown and counted: one short line, no personal data."""
+    """A genuine event that makes no call of ours. `reason` is shown and counted: one short line, no personal data.
+
+    With neither `call` nor `is_understood` it counts as one that could not be understood, which is kept whole and for longer. These two
+    say what becomes of the event, not what it is, so two are equal without them.
+    """
 
     reason: str
     kind: Kind = Kind.NEWS
     keep: bool = True  # False: it proves nothing about its sender (a handshake), so it leaves a counter and nothing else
+    # Outbound or internal: later events of this call that do not tell a direction make no lead either.
+    call: Call | None = field(default=None, compare=False)
+    is_understood: bool = field(default=False, compare=False)  # it is plain what this is, and that it is no call
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class CallRail:
         caller = None if raw_from is None else numbers.identify(raw_from, region=self._region)
         direction = forms.direction(reading.told(event.get("direction")), caller, self._own_numbers, self._region)
         if direction is not Direction.INBOUND:
-            return Ignored("outbound call")
+            return Ignored("outbound call", call=Call(provider=self.name, account=sender.account, root_id=root_id, direction=direction))
         status, raw_status = _status(request.what, event)
         call = Call(
             provider=self.name,

@@ -85,10 +85,10 @@ class Dialpad:
         if not call_id:
             return Ignored("no call id")
         if reading.word(event.get("is_internal")) == "true":
-            return Ignored("internal call")
+            return Ignored("internal call", is_understood=True)
         direction = DIRECTIONS.get((reading.told(event.get("direction")) or "").casefold(), Direction.INBOUND)
         if direction is not Direction.INBOUND:
-            return Ignored(f"{direction} call")
+            return Ignored(f"{direction} call", is_understood=True)
         root_id = _id(event, "entry_point_call_id") or _id(event, "master_call_id") or call_id
         call = Call(provider=self.name, account=sender.account, root_id=root_id, recordings=_recordings(event))
         call = replace(call, transcripts=_transcripts(call_id, event))

@@ -47,7 +47,7 @@ DIRECTIONS: Mapping[str, Direction] = {
 # Requests with one of these report something; call instructions in their answer are not read.
 _NEWS = ("CallbackSource", "RecordingStatus", "StatusCallbackEvent", "TranscriptionSid", "TranscriptionStatus", "UnstableSpeechResult")
 
-_MOST = 500  # parameters; the longest genuine requests have some sixty
+_MOST = 5000  # parameters; the longest genuine requests have some sixty
 
 
 class Fields:
@@ -174,8 +174,10 @@ def hear(
     if call.root_id == call_id:  # on a leg somebody else presses: the agent
         call = replace(call, inputs=inputs(_entered(fields), prompt, delivery_id))
     if call.direction is Direction.OUTBOUND:
-        return Ignored("outbound call", kind)
-    return Heard(call, kind, delivery_id, reading.canonical(prompt, fields.pairs))
+        return Ignored("outbound call", kind, call=call)
+    # Recordings and transcripts of calls that you place come without a direction, and look like those of a call that came in.
+    is_guess = not fields.told("Direction")
+    return Heard(call, kind, delivery_id, reading.canonical(prompt, fields.pairs), is_guess)
 
 
 def answer(answers: Answers, request: WebhookRequest | None, fields: Fields) -> Answer:

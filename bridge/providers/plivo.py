@@ -111,8 +111,8 @@ class Plivo:
         else:
             call = self._with_facts_of_root(call, fields, request.what)
         if call.direction is Direction.OUTBOUND:
-            return Ignored("outbound call", kind)
-        return Heard(call, kind, None, reading.canonical(request.what, fields.pairs))
+            return Ignored("outbound call", kind, call=call)
+        return Heard(call, kind, None, reading.canonical(request.what, fields.pairs), not fields.told("Direction"))
 
     def warnings(self) -> tuple[str, ...]:
         return self._without_ivr

@@ -101,7 +101,7 @@ class Quo:
         kind = reading.told(payload.get("type")) or ""
         resource = documents.part(payload, "data", "resource") or documents.part(payload, "data", "object")
         if kind and not kind.startswith("call."):
-            return Ignored("not about a call")
+            return Ignored("not about a call", is_understood=kind.startswith(("message.", "contact.")))
         call_id = reading.told(resource.get("callId")) or reading.told(resource.get("id"))
         if not call_id:
             return Ignored("no call id")
@@ -109,7 +109,8 @@ class Quo:
         told = reading.told(resource.get("direction")) or reading.told(context.get("direction"))
         direction = DIRECTIONS.get((told or "").casefold(), Direction.INBOUND)
         if direction is not Direction.INBOUND:
-            return Ignored(f"{direction} call")
+            known = Call(provider=self.name, account=sender.account, root_id=call_id, direction=direction)
+            return Ignored(f"{direction} call", call=known)
         delivery_id = request.headers.get("webhook-id") or reading.told(payload.get("id"))
         call = Call(
             provider=self.name,

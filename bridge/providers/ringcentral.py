@@ -104,13 +104,14 @@ class RingCentral:
         session_id = reading.told(session.get("telephonySessionId"))
         if not session_id:
             is_reminder = documents.is_told(session, "expiresIn")
-            return Ignored("reminder: the subscription is about to expire, renew it" if is_reminder else "no call id")
+            reason = "reminder: the subscription is about to expire, renew it" if is_reminder else "no call id"
+            return Ignored(reason, is_understood=is_reminder)
         parties = documents.few(session, "parties")
         incoming = [party for party in parties if _is_inbound(party)]
         if not incoming:
-            return Ignored("outbound call" if parties else "no parties")
+            return Ignored("outbound call" if parties else "no parties", is_understood=bool(parties))
         if all(_is_colleague(party) for party in incoming):
-            return Ignored("internal call")
+            return Ignored("internal call", is_understood=True)
         call = Call(provider=self.name, account=sender.account, root_id=session_id)
         for party in incoming:
             call = self._with_party(call, party, reading.instant(session.get("eventTime")))

@@ -77,8 +77,8 @@ class SignalWire:
         urls = signatures.twilio_urls(request.url, is_get=forms.is_get(request))
         if forms.is_form(request):
             told = forms.parameters(forms.query_of(request) if forms.is_get(request) else request.body)
-            fields = () if forms.is_get(request) else told
-            is_proven = any([signatures.twilio_proves(given, key, urls, fields) for key in self._keys])  # noqa: C419 - a list: every key is tried
+            readings = signatures.twilio_readings(() if forms.is_get(request) else told)
+            is_proven = any([signatures.twilio_proves(given, key, urls, readings) for key in self._keys])  # noqa: C419 - a list: every key is tried
         else:
             is_proven = _proves_body(given, self._keys, urls, request.body)
         if not is_proven:
@@ -126,7 +126,8 @@ class SignalWire:
         caller = None if raw_from is None else numbers.identify(raw_from, region=self._region)
         direction = forms.direction(reading.told(said.get("direction")), caller, self._own_numbers, self._region)
         if direction is Direction.OUTBOUND:
-            return Ignored("outbound call", kind)
+            known = Call(provider=self.name, account=sender.account, root_id=call_id, direction=direction)
+            return Ignored("outbound call", kind, call=known)
         state = reading.told(said.get("call_state"))
         call = Call(
             provider=self.name,

@@ -91,7 +91,7 @@ class SignedJson:
             return Ignored("the body is no JSON object")
         contact = _from_connect(payload)
         if contact and reading.told(contact["channel"]) not in {None, "VOICE"}:  # chats and tasks; elsewhere `channel` may be anything
-            return Ignored("not a voice contact")
+            return Ignored("not a voice contact", is_understood=True)
         data = contact or payload.get("data")
         if not isinstance(data, dict):
             return Ignored("no data object")
@@ -112,8 +112,9 @@ class SignedJson:
         if root_id == call_id:
             call = self._with_facts_of_root(call, payload, data)
         if call.direction is not Direction.INBOUND:
-            return Ignored(f"{call.direction} call")
-        return Heard(call, Kind.NEWS, delivery_id, reading.canonical(request.what, payload))
+            return Ignored(f"{call.direction} call", call=call)
+        is_guess = reading.told(data.get("direction")) is None
+        return Heard(call, Kind.NEWS, delivery_id, reading.canonical(request.what, payload), is_guess)
 
     def warnings(self) -> tuple[str, ...]:
         return ()

@@ -45,6 +45,11 @@ STATUS_OF_EVENT: Mapping[str, Status] = {
     "call.recording.saved": Status.UNKNOWN,
     "call.recording.transcription.saved": Status.UNKNOWN,
 }
+# Known to say nothing of ours; there are many in a call. A type that is not known at all is worth a look.
+_SILENT = (
+    *("call.playback.", "call.speak.", "call.streaming.", "call.fork.", "call.machine.", "call.refer.", "call.siprec.", "conference."),
+    *("call.bridged", "call.cost", "call.dtmf.received", "call.enqueued", "call.dequeued"),
+)
 # `hangup_cause`; the names in the SDK 4.189.0.
 STATUS_OF_CAUSE: Mapping[str, Status] = {
     "normal_clearing": Status.COMPLETED,
@@ -136,10 +141,12 @@ class Telnyx:
         if not session_id:
             return Ignored("no call id")
         if event not in STATUS_OF_EVENT:
-            return Ignored("an event that says nothing about a caller")
+            return Ignored("an event that says nothing about a caller", is_understood=event.startswith(_SILENT))
         caller = self._identify(payload.get("from"))
         if forms.direction(reading.told(payload.get("direction")), caller, self._own_numbers, self._region) is Direction.OUTBOUND:
-            return Ignored("outbound call")
+            # No later event of this call tells a direction. Where it is a leg of a call that came in, that one's own event counts more.
+            known = Call(provider=self.name, account=sender.account, root_id=session_id, direction=Direction.OUTBOUND)
+            return Ignored("outbound call", call=known)
         delivery_id = reading.told(data.get("id"))
         call = Call(
             provider=self.name,

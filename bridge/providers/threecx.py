@@ -76,7 +76,7 @@ class ThreeCx:
             return Ignored("no caller and no call id")
         caller = None if raw_from is None else numbers.identify(raw_from, region=self._region)
         if self._is_outbound(report, caller):
-            return Ignored("outbound call")
+            return Ignored("outbound call", is_understood=True)
         call = self._call(report, sender.account, caller)
         return Heard(call, Kind.NEWS, None, reading.canonical(request.what, report))
 

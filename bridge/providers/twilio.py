@@ -82,9 +82,10 @@ class Twilio:
         if not given:
             raise Refused("X-Twilio-Signature is missing.", reason="signature missing", status=401)
         fields, urls = _signed_fields(request), signatures.twilio_urls(request.url, is_get=forms.is_get(request))
+        readings = signatures.twilio_readings(fields)
         key_id, algorithm = _signature_settings(request.headers.get(SIGNATURE_SETTINGS, ""))
         for account, secret in self._keys(key_id, fields):
-            is_proven = signatures.twilio_proves(given, secret, urls, fields, algorithm=algorithm)
+            is_proven = signatures.twilio_proves(given, secret, urls, readings, algorithm=algorithm)
             if is_proven and (not account or _may_be_of(account, _Fields.of(request))):
                 return Sender(account)
         raise Refused(_WRONG, reason="signature wrong")

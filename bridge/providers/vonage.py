@@ -117,7 +117,9 @@ class Vonage:
         caller = None if raw_from is None else numbers.identify(raw_from, region=self._region, country_code_first=True)
         direction = forms.direction(reading.told(event.get("direction")), caller, self._own_numbers, self._region)
         if direction is not Direction.INBOUND:
-            return Ignored("outbound call or leg", kind)
+            # A recording names the conversation alone. Where the conversation came in, the caller's own leg says so and counts more.
+            known = Call(provider=self.name, account=sender.account, root_id=root_id, direction=direction)
+            return Ignored("outbound call or leg", kind, call=known)
         status = _status(event)
         at = reading.instant(event.get("timestamp"))
         begun = reading.instant(event.get("start_time"))  # of the conversation here, of the recording in a recording's event

@@ -267,17 +267,6 @@ def test_every_line_of_a_trail_has_its_sentence(site: Site) -> None:
     assert written <= set(_STORY), f"bridge/console/present.py has no sentence for {written - set(_STORY)}"
 
 
-# ---- Ignored
-
-
-def test_owners_see_what_made_no_call(site: Site, owner: Browser) -> None:
-    site.store.keep_ignored('{"at": 1795978175, "method": "POST", "path": "/webhooks/twilio/voice"}', "outbound call")
-    page = owner.page("/console/ignored")
-    assert "outbound call" in page
-    assert "/webhooks/twilio/voice" in page
-    assert site.parts.connection.llen(keys.IGNORED) == 1
-
-
 def test_times_are_those_of_the_location(site: Site, viewer: Browser) -> None:
     site.run(site.accept(0))
     at = 1_795_978_175.0  # 2026-11-29 18:49:35 UTC, 12:49:35 in Chicago

@@ -8,7 +8,8 @@ import pytest
 import redis
 from flask import Flask
 from flask.testing import FlaskClient
-from werkzeug.test import EnvironBuilder
+from gunicorn.http.errors import ChunkMissingTerminator, InvalidChunkSize, NoMoreData
+from werkzeug.test import EnvironBuilder, run_wsgi_app
 from werkzeug.wrappers import Request
 
 from app import create_app
@@ -127,9 +128,68 @@ def test_an_unknown_provider_is_told_the_known_ones(client: FlaskClient) -> None
     assert "twilio" in answer.get_json()["error"]
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])
-def test_other_methods_are_not_for_webhooks(client: FlaskClient, receiver: Receiver, method: str) -> None:
-    assert client.open("/webhooks/twilio", method=method).status_code == 405
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "PATCH", "TRACE"])
+@pytest.mark.parametrize("path", ["/webhooks/twilio", "/webhooks/twilio/voice/"])
+def test_other_methods_are_not_for_webhooks(client: FlaskClient, receiver: Receiver, path: str, method: str) -> None:
+    answer = client.open(path, method=method)
+    assert (answer.status_code, set(answer.allow)) == (405, {"GET", "POST", "OPTIONS"})
+    assert receiver.requests == []
+
+
+def test_whoever_asks_is_told_the_methods(client: FlaskClient, receiver: Receiver) -> None:
+    answer = client.options("/webhooks/twilio/voice")
+    assert (answer.status_code, set(answer.allow)) == (200, {"GET", "POST", "OPTIONS"})
+    assert receiver.requests == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "url"),
+    [
+        ("/webhooks/twilio/status?", "/webhooks/twilio/status?"),
+        ("/webhooks/twilio/status", "/webhooks/twilio/status"),
+        ("/webhooks/twilio/status??", "/webhooks/twilio/status??"),
+        ("/webhooks/twilio/status?a=1?", "/webhooks/twilio/status?a=1?"),
+        ("http://ivr.example.com/webhooks/twilio/status?", "/webhooks/twilio/status?"),
+    ],
+)
+def test_a_question_mark_that_stands_alone_is_part_of_the_url(sent: str, url: str) -> None:
+    request = raw(RAW_URI=sent, QUERY_STRING=sent.partition("?")[2])
+    assert (request.url, request.what) == (f"{PUBLIC_URL}{url}", "status")
+
+
+class Chunks:
+    """A body of no told length, as gunicorn hands it on. It notes how much of it was taken."""
+
+    def __init__(self, size: int, fault: Exception | None = None) -> None:
+        self.left, self.taken, self.fault = size, 0, fault
+
+    def read(self, size: int = -1) -> bytes:
+        part = min(self.left, 8192 if size < 0 else min(size, 8192))
+        if not part and self.fault:
+            raise self.fault
+        self.left, self.taken = self.left - part, self.taken + part
+        return b"x" * part
+
+
+def chunked(client: FlaskClient, body: Chunks) -> int:
+    environ = EnvironBuilder(path="/webhooks/twilio", method="POST").get_environ()
+    told = {"wsgi.input": body, "wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+    _, status, _ = run_wsgi_app(client.application, environ | told)
+    return int(status.split()[0])
+
+
+def test_a_body_of_no_told_length_has_the_same_limit(client: FlaskClient, receiver: Receiver) -> None:
+    assert chunked(client, Chunks(BODY_LIMIT)) == 201
+    assert len(receiver.requests[0].body) == BODY_LIMIT
+    body = Chunks(20 * BODY_LIMIT)
+    assert chunked(client, Chunks(BODY_LIMIT + 1)) == chunked(client, body) == 413
+    assert body.taken == BODY_LIMIT + 1
+    assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [NoMoreData(), InvalidChunkSize(b"zz"), ChunkMissingTerminator(b"XX"), ConnectionResetError()])
+def test_broken_chunks_are_the_senders_fault(client: FlaskClient, receiver: Receiver, fault: Exception) -> None:
+    assert chunked(client, Chunks(10, fault)) == 400
     assert receiver.requests == []
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -15,11 +16,15 @@ from pydantic import SecretStr
 
 from bridge.errors import Refused
 from bridge.intake.accept import Acceptor
+from bridge.intake.raw import RAW_LIMIT
 from bridge.intake.spool import Spool
-from bridge.intake.webhook import RAW_LIMIT, REST_S, Receiver
+from bridge.intake.webhook import REST_S, Receiver
 from bridge.ledger import keys
 from bridge.ledger.entry import State, Taken
+from bridge.ledger.ignored import Shelf
 from bridge.providers.base import Ignored, Sender, WebhookRequest
+from bridge.providers.reading import form_fields
+from bridge.providers.signatures import twilio_signature
 from bridge.providers.twilio import Twilio
 from bridge.sandbox.phone import TwilioPhone, new_call
 from tests.intake.events import until
@@ -62,6 +67,10 @@ def door(connection: redis.Redis, tmp_path: Path) -> Iterator[Door]:
         if isinstance(timer, threading.Timer):  # it would write into the next test's Redis
             timer.cancel()
             timer.join()
+
+
+def ignored(door: Door) -> list[dict[str, Any]]:
+    return [event for shelf in Shelf for event in door.house.store.ignored.page(shelf, limit=100).events]
 
 
 def forged(request: WebhookRequest = VOICE) -> WebhookRequest:
@@ -115,6 +124,7 @@ def test_a_huge_event_is_kept_up_to_a_limit(door: Door) -> None:
     door.post(received(PHONE.post("voice", fields | {"Filler": "x" * 2 * RAW_LIMIT})))
     (raw,) = [json.loads(item) for item in door.house.connection.lrange(keys.raw(KEY), 0, -1)]
     assert len(raw["body"]) == RAW_LIMIT
+    assert raw["body_bytes"] > 2 * RAW_LIMIT
 
 
 # ---- Events that make no call
@@ -122,7 +132,7 @@ def test_a_huge_event_is_kept_up_to_a_limit(door: Door) -> None:
 
 def test_an_ignored_event_is_kept_raw_with_its_reason_counted(door: Door) -> None:
     assert door.post(OUTBOUND).status == 204
-    assert door.house.connection.llen(keys.IGNORED) == 1
+    assert [event["reason"] for event in ignored(door)] == ["outbound call"]
     assert door.house.counted("events.ignored:outbound call") == 1
     assert door.house.store.get(KEY) is None
 
@@ -214,7 +224,7 @@ def test_the_spool_is_drained_into_the_ledger(door: Door) -> None:
     assert door.receiver.spool.drain(door.receiver.take_spooled, limit=10) == 3
     entry = door.house.entry(KEY)
     assert (entry.source, len(entry.events), door.house.jobs()) == ("spool", 2, [KEY])
-    assert door.house.connection.llen(keys.IGNORED) == 1
+    assert len(ignored(door)) == 1
 
 
 def spooled(door: Door):
@@ -227,6 +237,19 @@ def spooled(door: Door):
 
     door.receiver.spool.drain(look, limit=1)
     return seen[0]
+
+
+@pytest.mark.parametrize("signed", [f"{VOICE.url}?", VOICE.url])
+def test_a_question_mark_that_stands_alone_may_be_signed_or_not_also_by_way_of_the_spool(door: Door, signed: str) -> None:
+    proof = twilio_signature(TWILIO_TOKEN, signed, form_fields(VOICE.body))
+    request = replace(VOICE, headers={**VOICE.headers, "x-twilio-signature": proof}, has_bare_mark=True)
+    door.lose_redis()
+    assert door.post(request).status == 200
+    door.find_redis()
+    assert door.receiver.spool.drain(door.receiver.take_spooled, limit=10) == 1
+    assert door.house.entry(KEY).source == "spool"
+    elsewhere = twilio_signature(TWILIO_TOKEN, f"{VOICE.url}?x", form_fields(VOICE.body))
+    assert door.post(replace(request, headers={**VOICE.headers, "x-twilio-signature": elsewhere})).status == 403
 
 
 def test_a_spooled_event_that_had_arrived_is_a_repeat(door: Door) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from bridge.intake.accept import Acceptor
 from bridge.intake.spool import Spool
 from bridge.intake.webhook import Receiver
 from bridge.ledger import keys
+from bridge.ledger.ignored import IgnoredEvents, Shelf
 from bridge.providers.base import Answer, Ignored, Kind, Sender, WebhookRequest
 from tests.support.builders import Clock
 from tests.support.house import House, make_store
@@ -47,12 +46,12 @@ def receive(connection, tmp_path, *, keep: bool) -> Receiver:
 
 def test_a_configured_secret_is_taken_out_of_query_and_body(connection, tmp_path):
     receive(connection, tmp_path, keep=True)
-    document = json.loads(connection.lindex(keys.IGNORED, 0))
+    (document,) = IgnoredEvents(connection).page(Shelf.UNREAD, limit=9).events
     assert document["query"] == "token=***"
     assert document["body"] == '{"token": "***"}'
 
 
 def test_what_proves_nothing_leaves_a_counter_only(connection, tmp_path):
     receive(connection, tmp_path, keep=False)
-    assert connection.llen(keys.IGNORED) == 0
+    assert set(IgnoredEvents(connection).counts().values()) == {0}
     assert connection.hget(keys.COUNT, "events.ignored:a test") == b"1"

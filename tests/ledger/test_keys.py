@@ -10,6 +10,8 @@ from tests.support.builders import PHONE
 
 def test_the_names_of_keys_never_change() -> None:
     assert keys.of_call("twilio-CA1") == ("cb:entry:twilio-CA1", "cb:trail:twilio-CA1", "cb:raw:twilio-CA1", "cb:repeats:twilio-CA1")
+    assert keys.shelf("unread") == ("cb:ignored:unread", "cb:ignored:unread:raw", "cb:ignored:unread:bytes")
+    assert keys.no_lead("twilio-CA1") == "cb:no-lead:twilio-CA1"
     assert keys.state_index("accepted") == "cb:index:state:accepted"
     assert (keys.BORN, keys.ALL, keys.DUE, keys.COUNT, keys.IGNORED, keys.SWEEPER) == (
         "cb:born",
@@ -34,5 +36,5 @@ def test_each_caller_and_location_has_a_claim_of_its_own() -> None:
 def test_every_key_stands_in_the_catalogue() -> None:
     catalogue = keys.__doc__ or ""
     names = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str) and value.startswith("cb:")]
-    built = ["cb:entry:<", "cb:trail:<", "cb:raw:<", "cb:repeats:<", "cb:index:state:<", "cb:claim:<"]
+    built = ["cb:entry:<", "cb:trail:<", "cb:raw:<", "cb:repeats:<", "cb:index:state:<", "cb:claim:<", "cb:ignored:<", "cb:no-lead:<"]
     assert all(f"`{name}" in catalogue for name in names + built)

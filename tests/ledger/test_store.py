@@ -275,17 +275,6 @@ def test_rows_of_expired_calls_are_trimmed(store: Store, connection: redis.Redis
         assert connection.zrange(index, 0, -1) == [call_key.encode() for call_key in kept]
 
 
-def test_ignored_events_are_trimmed_by_age_and_number(store: Store, connection: redis.Redis) -> None:
-    for number in range(keys.IGNORED_KEPT + 5):
-        store.keep_ignored(f'{{"at": {NOW + number}}}', "outbound call")
-    assert connection.llen(keys.IGNORED) == keys.IGNORED_KEPT
-    assert isinstance(store.clock, Clock)
-    store.clock.at = NOW + keys.IGNORED_KEPT + 5
-    store.trim(ignored_s=10)
-    assert connection.llen(keys.IGNORED) == 10
-    assert connection.hget(keys.COUNT, "events.ignored:outbound call") == str(keys.IGNORED_KEPT + 5).encode()
-
-
 # ---- Reading
 
 

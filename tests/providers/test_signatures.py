@@ -170,8 +170,8 @@ def test_a_query_is_never_sorted_and_unescaped_on_get_alone():
 def test_bytes_that_are_no_utf8_are_proven_however_the_signer_read_them(signed):
     url = "https://ivr.example.com/webhooks/twilio/voice"
     given = signatures.twilio_signature(TOKEN, url, reading.form_fields(signed))
-    assert signatures.twilio_proves(given, TOKEN, [url], reading.form_fields(b"CallerName=Ren%E9"))
-    assert not signatures.twilio_proves(given, TOKEN, [url], reading.form_fields(b"CallerName=Rena"))
+    assert signatures.twilio_proves(given, TOKEN, [url], signatures.twilio_readings(reading.form_fields(b"CallerName=Ren%E9")))
+    assert not signatures.twilio_proves(given, TOKEN, [url], signatures.twilio_readings(reading.form_fields(b"CallerName=Rena")))
 
 
 def test_a_body_is_bound_by_exactly_one_digest():
