@@ -6,15 +6,15 @@ call that has been finished meanwhile. Replays start one by one at the pace that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from bridge.clock import Clock
 from bridge.crm.base import Crm
 from bridge.errors import BridgeError, Gone, NotYet, StepFailed, WrongMove
-from bridge.intake import replay
+from bridge.intake import later, replay
 from bridge.intake.replay import InCrm, Preview
-from bridge.ledger import by_hand, keys, turns
+from bridge.ledger import by_hand, keys, moves, turns
 from bridge.ledger.claims import Claims
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Place, Wanted
@@ -25,9 +25,11 @@ from bridge.watch.masking import mask_value
 from bridge.work.attempt import Planner
 
 BULK = 5000  # calls that one page looks at; the next page goes on behind them
+LOOKS = 25  # contacts that one page asks GoHighLevel about; each call is asked about again before it is sent (bridge/work/guard.py)
+LOOKS_S = 5.0  # and how long it asks: Heroku's router waits 30 s for the page
 REASON_CHARS = 500
 OWNER_CHARS = 80
-REQUESTS_A_CALL = 3  # to the CRM, for a new caller (docs/guarantees.md)
+REQUESTS_A_CALL = 4  # to the CRM, for a new caller (docs/guarantees.md): three, and the look before them
 
 Move = Callable[[Entry, float], tuple[Entry, Line]]
 
@@ -57,6 +59,12 @@ class Survey:
     failure: str | None  # why the CRM could not be asked
     left_today: int  # requests to the CRM
     start_every_s: float
+    looked: Mapping[str, InCrm] = field(default_factory=dict)  # call key → what the CRM shows, of those that it was asked about
+
+    @property
+    def unlooked(self) -> int:
+        """How many calls the CRM was not asked about: more of them may need a reason."""
+        return len(self.previews) - len(self.looked)
 
     @property
     def is_cut(self) -> bool:
@@ -105,56 +113,54 @@ class Desk:
             return None
         asked = entry.state in (State.NEEDS_ATTENTION, State.DONE)
         crm = replay.look(self.make_crm(), entry) if asked else None
-        return self._judge(entry, self._later([entry]).get(call_key), crm, from_step)
+        return self._judge(entry, later.brought(self.store, [entry]).get(call_key), crm, from_step)
 
-    def survey(self, wanted: Wanted, from_step: str | None = None, *, after: Place | None = None, ask: bool = True) -> Survey:
-        """What a replay of these calls would do, BULK of them at most, from the place `after` on.
+    def survey(
+        self,
+        wanted: Wanted,
+        from_step: str | None = None,
+        *,
+        after: Place | None = None,
+        ask: bool = True,
+        size: int = BULK,
+        looks: int = LOOKS,
+    ) -> Survey:
+        """What a replay of these calls would do, `size` of them at most, from the place `after` on.
 
-        The CRM is asked about the first alone, since whether it answers is the same for all, and with `ask` False not at all.
-        Raises Declined for a step that does not exist.
+        The CRM is asked about the first `looks` contacts, and with `ask` False about none. Raises Declined for a step that does not exist.
         """
         self._know(from_step)
-        page = self.store.find.page(wanted, after=after, limit=BULK)
-        failure = self.failure(page.entries[0]) if page.entries and ask else None
+        page = self.store.find.page(wanted, after=after, limit=size)
+        seen = replay.look_at_many(self.make_crm(), page.entries, limit=looks, within_s=LOOKS_S) if page.entries and ask else {}
+        failure = next((one.failure for one in seen.values() if one.failure), None)
+        looked = {} if failure else seen
         more = page.after and self.store.find.page(wanted, after=page.after, limit=1)  # a page that is full need not be followed by one
         behind = page.after if more and (more.entries or more.after) else None
-        return Survey(self.judge(page.entries, failure, from_step), behind, failure, self.left_today(), self.replay_every_s)
+        previews = self.judge(page.entries, failure, from_step, looked)
+        return Survey(previews, behind, failure, self.left_today(), self.replay_every_s, looked)
 
-    def failure(self, entry: Entry) -> str | None:
-        """Why GoHighLevel cannot be asked about this call, or None where it answers."""
-        return replay.look(self.make_crm(), entry).failure
-
-    def judge(self, entries: Sequence[Entry], failure: str | None, from_step: str | None = None) -> tuple[Preview, ...]:
-        """A replay of each, as the ledger shows it. `failure`: why the CRM could not be asked."""
-        crm, later = InCrm(failure=failure) if failure else None, self._later(entries)
-        return tuple(self._judge(entry, later.get(entry.call_key), crm, from_step) for entry in entries)
+    def judge(
+        self, entries: Sequence[Entry], failure: str | None, from_step: str | None = None, looked: Mapping[str, InCrm] | None = None
+    ) -> tuple[Preview, ...]:
+        """A replay of each. `failure`: why the CRM could not be asked. `looked`: what it shows of some of them."""
+        unasked, brought = InCrm(failure=failure) if failure else None, later.brought(self.store, entries)
+        seen = looked or {}
+        return tuple(self._judge(entry, brought.get(entry.call_key), seen.get(entry.call_key, unasked), from_step) for entry in entries)
 
     def _know(self, step: str | None) -> None:
         if step is not None and step not in self.steps:
             raise Declined(f"There is no step {step!r}; there are {', '.join(self.steps)}.")
 
-    def _judge(self, entry: Entry, later: Entry | None, crm: InCrm | None, from_step: str | None) -> Preview:
+    def _judge(self, entry: Entry, brought: Entry | None, crm: InCrm | None, from_step: str | None) -> Preview:
         now = self.clock.now()
         is_idle = entry.state in (State.NEEDS_ATTENTION, State.DONE)
         fresh = by_hand.replay(entry, now, start_at=now, from_step=from_step, order=self.steps) if is_idle else entry
         plan = self.plan(fresh, now)
-        told = replay.judge(entry, fresh, plan, now, crm=crm, later=later, from_step=from_step, order=self.steps, fresh_s=self.fresh_s)
+        if crm and crm.is_gone and plan.ready:  # as the first step will find out
+            fresh = moves.lose_contact(fresh)
+            plan = self.plan(fresh, now)
+        told = replay.judge(entry, fresh, plan, now, crm=crm, later=brought, from_step=from_step, order=self.steps, fresh_s=self.fresh_s)
         return replace(told, seen=mark(entry))
-
-    def _later(self, entries: Iterable[Entry]) -> dict[str, Entry]:
-        """Call key → the newest call of the same caller, where it came later and has its lead."""
-        callers = {entry.call_key: entry.facts.caller.e164 for entry in entries if entry.facts.caller and entry.facts.caller.e164}
-        with self.store.connection.pipeline(transaction=False) as pipe:
-            for phone in callers.values():
-                pipe.zrange(keys.index("caller", keys.digest(phone)), 0, 0, desc=True)
-            newest = {call_key: rows[0].decode() for call_key, rows in zip(callers, pipe.execute(), strict=True) if rows}
-        known = {entry.call_key: entry for entry in self.store.get_many(set(newest.values()) - set(callers))}
-        known |= {entry.call_key: entry for entry in entries if entry.call_key in newest.values()}
-        return {
-            call_key: known[other]
-            for call_key, other in newest.items()
-            if other != call_key and other in known and known[other].state is State.DONE and known[other].contact_id
-        }
 
     # ---- Acting. `seen` is the mark of the page that asked, None: whatever it is now; `bulk` names the work of which this is one call
 
@@ -173,9 +179,10 @@ class Desk:
             raise Declined(next(check.say for check in preview.checks if check.level is replay.Level.STOP))
         why = cleaned(reason, needed=preview.needs_reason)
         start_at, step = self._turn(), preview.from_step
+        vouched = preview.doubts if why else ()
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
-            back = by_hand.replay(entry, now, start_at=max(start_at, now), from_step=step, order=self.steps)
+            back = by_hand.replay(entry, now, start_at=max(start_at, now), from_step=step, order=self.steps, vouched=vouched)
             return back, line(now, "replayed", by=by, reason=why or None, step=step, bulk=bulk)
 
         return self._change(preview.entry.call_key, preview.seen, move)
@@ -215,9 +222,10 @@ class Desk:
         except NotYet as busy:
             raise Declined(f"Not now: {busy}. Try again in a minute.") from None
         start_at, why = self._turn(), cleaned(reason) or None
+        vouched = ("changed", "opted out") if why else ("changed",)  # whose number it is, the person has just said
 
         def move(entry: Entry, now: float) -> tuple[Entry, Line]:
-            adopted = by_hand.adopt(entry, now, contact_id, start_at=max(start_at, now))
+            adopted = by_hand.adopt(entry, now, contact_id, start_at=max(start_at, now), vouched=vouched)
             return adopted, line(now, "adopted", by=by, reason=why, contact_id=contact_id, bulk=bulk)
 
         return self._change(entry.call_key, mark(entry), move)

@@ -28,7 +28,7 @@ from typing import cast
 from pydantic import TypeAdapter
 
 from bridge.console.actions import Declined, Desk, MovedOn, Survey, cleaned, mark, named
-from bridge.intake.replay import Preview
+from bridge.intake.replay import InCrm, Preview
 from bridge.ledger import keys
 from bridge.ledger.entry import Entry
 
@@ -89,6 +89,7 @@ class Shown:
     is_of_one_caller: bool
     failure: str | None
     rows: tuple[Row, ...]
+    looked: Mapping[str, InCrm] = field(default_factory=dict)  # call key → what GoHighLevel has shown of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Work:
     done: int = 0
     left: Mapping[str, int] = field(default_factory=dict)  # why → how many
     stopped_by: str | None = None
+    looked: Mapping[str, InCrm] = field(default_factory=dict)
 
     @property
     def is_over(self) -> bool:
@@ -132,7 +134,7 @@ class Bulk:
         `at` and `after` are the cursors of this page and of the next.
         """
         rows = tuple((preview.entry.call_key, preview.seen) for preview in survey.previews)
-        shown = Shown(action, query, step, after, len(survey.clean), survey.is_of_one_caller, survey.failure, rows)
+        shown = Shown(action, query, step, after, len(survey.clean), survey.is_of_one_caller, survey.failure, rows, survey.looked)
         name = keys.digest(json.dumps([by, action, sorted(query.items()), step, at]))
         nonce = secrets.token_hex(8)
         self.desk.store.connection.set(_shown(name), nonce.encode() + zlib.compress(_SHOWN.dump_json(shown)), ex=SHOWN_LIFE_S)
@@ -154,6 +156,7 @@ class Bulk:
             order,
             self.desk.clock.now(),
             len(shown.rows),
+            looked=shown.looked,
         )
         with self.desk.store.connection.pipeline() as pipe:
             pipe.set(_rows(work.id), _packed(shown.rows), ex=LIFE_S)
@@ -250,7 +253,11 @@ class Bulk:
         """For each call of a batch: None if it is done, or why it was left."""
         entries = {entry.call_key: entry for entry in self.desk.store.get_many(call_key for call_key, _ in batch)}
         same = [entries[call_key] for call_key, seen in batch if call_key in entries and mark(entries[call_key]) == seen]
-        previews = {one.entry.call_key: one for one in self.desk.judge(same, work.failure, work.step)} if work.action == "replay" else {}
+        previews = (
+            {one.entry.call_key: one for one in self.desk.judge(same, work.failure, work.step, work.looked)}
+            if work.action == "replay"
+            else {}
+        )
         outcomes = {entry.call_key: self._one(work, entry, previews.get(entry.call_key)) for entry in same}
         moved = [call_key for call_key, _ in batch if outcomes.get(call_key, MOVED) == MOVED]
         ours = self._ours(work, moved)

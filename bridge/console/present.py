@@ -23,7 +23,7 @@ CAUSES = {
     Cause.EXHAUSTED: "every try of the budget has failed",
     Cause.UNCERTAIN: "a contact may exist already",
     Cause.CONFLICT: "two of its deliveries contradict each other",
-    Cause.STALE: "nobody has told who called",
+    Cause.STALE: "nobody has told who called, or something speaks against a replay",
 }
 STEPS = {
     "find_or_create_lead": "find or create the lead",

@@ -7,11 +7,13 @@ is kept in the trail (bridge/console/actions.py carries it out).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bridge.crm.base import Crm
+from bridge import numbers
+from bridge.crm.base import Contact, Crm
 from bridge.errors import Gone, StepFailed
 from bridge.ledger import by_hand
 from bridge.ledger.entry import Entry, Plan, State
@@ -21,6 +23,11 @@ FRESH_S = 3 * 86_400.0  # after that, a lead that is made now is rung back about
 OPTED_OUT = frozenset(
     {"dnd", "do not contact", "do not call", "opt out", "opted out", "unsubscribed", "stop"}
 )  # tags, as people spell them
+
+
+# What GoHighLevel may show against a replay: the check's name → the cause under which a call comes back that nobody has answered for.
+WORDS = {"opted out": "replay.opted_out", "gone": "replay.gone", "changed": "replay.changed"}
+OF_NEW = ("gone", "changed")  # a contact that was made just now may look like that
 
 
 class Level(StrEnum):
@@ -66,29 +73,76 @@ class Preview:
 
     @property
     def needs_reason(self) -> bool:
-        return any(check.level is Level.WARNING for check in self.checks)
+        return bool(self.doubts)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Names of the checks that ask for a reason; one that is given answers for these and no others."""
+        return tuple(check.name for check in self.checks if check.level is Level.WARNING)
 
 
 def look(crm: Crm, entry: Entry) -> InCrm:
-    """Ask the CRM: two reads at most. Never raises StepFailed; what fails is the answer to whether the cause has gone."""
-    phone = entry.facts.caller.e164 if entry.facts.caller else None
+    """Ask the CRM all that a page shows of a call. Never raises StepFailed; what fails is the answer to whether the cause has gone."""
     try:
-        found = crm.find_contact(phone) if phone else None
-        if phone is None and entry.contact_id is None:
-            crm.location()
+        return ask(crm, entry, with_notes=True)
     except StepFailed as error:
-        return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
-    contact_id = entry.contact_id or (found.id if found else None)
+        return failed(error)
+
+
+def look_at_many(crm: Crm, entries: Iterable[Entry], *, limit: int, within_s: float) -> dict[str, InCrm]:
+    """Call key → what the CRM shows, for as many calls as `limit` contacts and `within_s` seconds allow; each contact is asked for once.
+
+    The first look that fails is the last: what follows would fail as well, or has to wait. Never raises StepFailed.
+    """
+    until = time.monotonic() + within_s
+    shown: dict[tuple[str | None, str | None], InCrm] = {}
+    told: dict[str, InCrm] = {}
+    for entry in entries:
+        whose = _phone(entry), entry.contact_id
+        if whose not in shown:
+            if len(shown) >= limit or (shown and time.monotonic() >= until):
+                continue
+            try:
+                shown[whose] = replace(ask(crm, entry), notes=None)  # they are this one call's
+            except StepFailed as error:
+                return told or {entry.call_key: failed(error)}
+        told[entry.call_key] = shown[whose]
+    return told
+
+
+def ask(crm: Crm, entry: Entry, *, with_notes: bool = False) -> InCrm:
+    """What the CRM shows of a call: one read, one more where its contact is known or `with_notes` is set. Raises StepFailed."""
+    phone = _phone(entry)
+    if phone is None and entry.contact_id is None:
+        crm.location()  # nobody to ask about: at least whether it answers
+    found = _find(crm, phone) if phone else None
     known = InCrm(found_id=found.id, tags=found.tags or (), is_opted_out=found.dnd is True) if found else InCrm()
+    contact_id = entry.contact_id or (found.id if found and with_notes else None)
     if contact_id is None:
         return known
     try:
         notes = sum(carries(note.body, entry.call_key) for note in crm.list_notes(contact_id))
     except Gone:
         return replace(known, is_gone=True)
-    except StepFailed as error:
-        return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
     return replace(known, notes=notes)
+
+
+def failed(error: StepFailed) -> InCrm:
+    return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
+
+
+def _phone(entry: Entry) -> str | None:
+    return entry.facts.caller.e164 if entry.facts.caller else None
+
+
+def _find(crm: Crm, phone: str) -> Contact | None:
+    """The caller's contact, by every spelling of the line, as the step will look for it."""
+    for spelling in numbers.spellings(phone):
+        found = crm.find_contact(spelling)
+        shown = [text for text in (found.phone, *found.additional_phones) if text] if found else []
+        if found and (not shown or any(numbers.same_line(text, phone, region=None) for text in shown)):
+            return found
+    return None
 
 
 def carries(body: str, call_key: str) -> bool:
@@ -110,8 +164,8 @@ def judge(
 ) -> Preview:
     """The preview of a replay that makes `fresh` of `entry`, for which `plan` is what would be left to do.
 
-    `crm` None: it was not asked (in bulk it is asked once). `later` is the newest call of the same caller that has its lead, if it came
-    after this one. `order` names all steps. A call older than `fresh_s` seconds needs a reason.
+    `crm` None: it was not asked (in bulk it is asked about a few). `later` is a call of the same caller that began after this one and has
+    its lead. `order` names all steps. A call older than `fresh_s` seconds needs a reason.
     """
     checks = tuple(_checks(entry, plan, now, crm=crm, later=later, from_step=from_step, fresh_s=fresh_s))
     left = tuple(name for name in order if name not in fresh.steps or name in plan.ready)
@@ -159,7 +213,7 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
     if crm is not None and not crm.failure and entry.contact_id is None:
         has, has_not = (
             "The caller has a contact in GoHighLevel; it is used, and none is created.",
-            "GoHighLevel shows no contact for this caller.",
+            "GoHighLevel shows no contact for this caller. It is searched for again; if nothing is found, one is created.",
         )
         yield Check("contact", Level.WELL, has if crm.found_id else has_not)
     if entry.intents:
@@ -168,18 +222,35 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
         )
 
 
+def began_at(entry: Entry) -> float:
+    """When somebody rang, by the phone system's word; where it gave none, when the call came in. A call from a list is older than that."""
+    started = entry.facts.started_at
+    return min(started.timestamp(), entry.accepted_at) if started else entry.accepted_at
+
+
 def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None, fresh_s: float) -> Iterator[Check]:
-    age_s = now - entry.accepted_at
+    age_s = now - began_at(entry)
     if age_s > fresh_s:
         yield Check("age", Level.WARNING, f"The call is {age_s / 86_400:.0f} days old, {fresh_s / 86_400:.0f} are the limit.")
     else:
         yield Check("age", Level.WELL, f"The call is recent: younger than {fresh_s / 86_400:.0f} days.")
     if later is not None:
         yield Check("later", Level.WARNING, f"A later call of the same caller has been brought already: {later.call_key}.")
-    if crm is None:
-        return
+    if crm is None or crm.failure:
+        yield from _came_back(entry)
+    else:
+        yield from doubts(entry, crm)
+
+
+def doubts(entry: Entry, crm: InCrm) -> Iterator[Check]:
+    """What the CRM shows against a replay. Their names are those of WORDS."""
     if crm.is_gone:
-        yield Check("gone", Level.WARNING, "Its contact has been deleted or merged since; the caller is looked up anew.")
+        then = (
+            "The caller's number leads to another one now, which is used."
+            if crm.found_id
+            else "The caller is searched for anew; if nothing is found, a new contact is created."
+        )
+        yield Check("gone", Level.WARNING, f"Its contact has been deleted or merged since. {then}")
     elif crm.found_id and entry.contact_id and crm.found_id != entry.contact_id:
         yield Check("changed", Level.WARNING, "The caller's number leads to another contact now than the one that this call has.")
     opted_out = sorted({tag for tag in crm.tags if tag.strip().casefold() in OPTED_OUT})
@@ -187,3 +258,9 @@ def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None,
         yield Check("opted out", Level.WARNING, "The contact does not want to be contacted (do not disturb is set).")
     elif opted_out:
         yield Check("opted out", Level.WARNING, f"The contact does not want to be contacted (tag: {', '.join(opted_out)}).")
+
+
+def _came_back(entry: Entry) -> Iterator[Check]:
+    """Where the CRM is not asked, what stopped the last replay still stands."""
+    if entry.trouble is not None:
+        yield from (Check(name, Level.WARNING, entry.trouble.message) for name, word in WORDS.items() if word == entry.trouble.word)

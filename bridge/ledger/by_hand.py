@@ -22,15 +22,25 @@ def mark(entry: Entry) -> str:
     return f"{entry.state.value}.{entry.version}.{entry.attempt}"
 
 
-def replay(entry: Entry, now: float, *, start_at: float, from_step: str | None = None, order: Sequence[str] = ()) -> Entry:
+def replay(
+    entry: Entry,
+    now: float,
+    *,
+    start_at: float,
+    from_step: str | None = None,
+    order: Sequence[str] = (),
+    vouched: tuple[str, ...] = (),
+) -> Entry:
     """Put a call back, to be started at `start_at`. With `from_step` that step and those behind it in `order` are done again.
 
-    Raises WrongMove for a call that waits or runs already.
+    `vouched` names what speaks against it and was answered for; what else speaks against it stops it before its first effect
+    (bridge/work/guard.py). Raises WrongMove for a call that waits or runs already.
     """
     if entry.state not in (State.NEEDS_ATTENTION, State.DONE):
         raise WrongMove(f"{entry.call_key}: it is {entry.state} already; a replay would change nothing")
     fresh = redo(entry, from_step, order) if from_step else entry
-    return replace(moves.replay(fresh, now), queued_at=None, check_at=None, next_try_at=start_at, waiting_for=REPLAY)
+    back = replace(moves.replay(fresh, now), is_replay=True, vouched=vouched)
+    return replace(back, queued_at=None, check_at=None, next_try_at=start_at, waiting_for=REPLAY)
 
 
 def redo(entry: Entry, step: str, order: Sequence[str]) -> Entry:
@@ -46,9 +56,9 @@ def redo(entry: Entry, step: str, order: Sequence[str]) -> Entry:
     )
 
 
-def adopt(entry: Entry, now: float, contact_id: str, *, start_at: float) -> Entry:
-    """A person says which contact is the call's; the steps behind that are done anew on it. Raises WrongMove as `replay` does."""
-    back = replay(entry, now, start_at=start_at)
+def adopt(entry: Entry, now: float, contact_id: str, *, start_at: float, vouched: tuple[str, ...] = ()) -> Entry:
+    """A person says which contact is the call's; the steps behind that are done anew on it. `vouched` and WrongMove as in `replay`."""
+    back = replay(entry, now, start_at=start_at, vouched=vouched)
     adopted = moves.adopt(replace(back, steps={}, intents={}, notes_unknown=True), contact_id, created=False)
     return moves.record(adopted, FIND, now, version=entry.version, result={"how": "by hand"})
 

@@ -30,7 +30,7 @@ class Cause(StrEnum):
     EXHAUSTED = "exhausted"  # every try of the budget failed, or its worker died again and again
     UNCERTAIN = "uncertain"  # a contact may or may not have been created, and the settings say: ask
     CONFLICT = "conflict"  # two deliveries contradict each other about who called whom
-    STALE = "stale"  # nothing has come that would say who called
+    STALE = "stale"  # nothing has come that would say who called, or a replay met what somebody has to answer for
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,8 @@ class Entry:
     unreported: bool = False  # parked by somebody other than the job: the job still has to raise it to RQ and Sentry
     reported_by: str | None = None  # the run that raised it, as in Attempt.worker; of two that try at once, one
     closed_by: str | None = None
+    is_replay: bool = False  # put back by a person, and not through yet: it gives way to live calls, and looks before it sends
+    vouched: tuple[str, ...] = ()  # what speaks against this replay, and was answered for by a typed reason (bridge/intake/replay.py)
     answered_at: float | None = None  # when a person answered an uncertain create by a replay: creates lost before that are settled
 
     @property

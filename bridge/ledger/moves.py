@@ -48,7 +48,8 @@ def take(entry: Entry, news: Call, seen: Seen) -> tuple[Taken, Entry]:
     facts = _came_in(merge(entry.facts, news))
     if facts == entry.facts:
         return Taken.REPEAT, known
-    return Taken.NEWS, _answered(replace(known, facts=facts, version=entry.version + 1, last_event_at=seen.at))
+    told = replace(known, facts=facts, version=entry.version + 1, last_event_at=seen.at)
+    return Taken.NEWS, told if entry.facts.caller else _answered(told)
 
 
 def tell_direction(entry: Entry, direction: Direction, now: float) -> Entry:
@@ -216,7 +217,7 @@ def finish(entry: Entry, plan: Plan, now: float) -> Entry:
     ended = replace(_ended(entry, now, outcome="done"), spent=0, deaths=0, reason=plan.reason)
     if plan.wait_until is not None:
         return replace(move(ended, State.ACCEPTED), next_try_at=plan.wait_until, waiting_for=plan.waiting_for)
-    return replace(move(ended, State.DONE), suspect_since=None)
+    return replace(move(ended, State.DONE), suspect_since=None, is_replay=False, vouched=())
 
 
 def wait(entry: Entry, now: float, *, delay: float, spend: bool, cause: str, message: str, step: str | None, trace_id: str | None) -> Entry:
@@ -256,6 +257,8 @@ def park(
         check_at=now + CHECK_QUEUED_AFTER_S if unreported else None,
         next_try_at=None,
         waiting_for=None,
+        is_replay=False,
+        vouched=(),
     )
 
 

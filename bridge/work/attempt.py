@@ -28,6 +28,7 @@ from bridge.settings import Settings
 from bridge.watch import alerts
 from bridge.watch.logs import bound
 from bridge.watch.masking import mask
+from bridge.work import guard
 from bridge.work.retry import Again, Budget, verdict
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,7 @@ def _run(needs: Needs, call_key: str, deadline: float) -> None:
         return
     work = Work(needs, entry, deadline)
     needs.crm.before_request = work.before_request
-    needs.crm.background = entry.source == "backfill"  # nobody waits for it; whoever rings now does
+    needs.crm.background = entry.source == "backfill" or entry.is_replay  # nobody waits for it; whoever rings now does
     alerts.bind(call_key=call_key, owner=entry.owner)
     try:
         _work_off(needs, work)
@@ -198,6 +199,9 @@ def _is_ours(entry: Entry, worker: str) -> bool:
 def _work_off(needs: Needs, work: Work) -> None:
     """Steps, until nothing is left for the newest version of the facts. The last act is a compare-and-set on that version."""
     steps = {step.name: step for step in needs.steps}
+    plan = needs.plan(work.entry, work.now)
+    if work.entry.is_replay and plan.ready:
+        guard.look(work.crm, work.entry, work.now, new_for_s=sum(needs.settings.settle_schedule_s))
     for _ in range(ROUNDS):
         plan = needs.plan(work.entry, work.now)
         if plan.ready:

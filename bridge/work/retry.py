@@ -12,6 +12,7 @@ from bridge.errors import Ask, NotYet, Permanent, StepFailed, Transient, Uncerta
 from bridge.ledger.entry import DUE_IN_S, Cause, Trouble
 
 STALE = "call.stale"
+REPLAY = "replay."  # how the words begin for what stops a replay (bridge/intake/replay.py)
 EXHAUSTED_HINT = "See the attempts for what failed each time; when that is mended, replay the call: it starts at the first step not done."
 
 
@@ -59,7 +60,7 @@ def backoff(error: Transient | Uncertain | StepFailed, *, spent: int, budget: Bu
 def _cause(error: Permanent) -> Cause:
     if isinstance(error, Ask):
         return Cause.UNCERTAIN
-    return Cause.STALE if error.cause == STALE else Cause.PERMANENT
+    return Cause.STALE if error.cause == STALE or error.cause.startswith(REPLAY) else Cause.PERMANENT
 
 
 def _trouble(cause: Cause, error: StepFailed, now: float, hint: str = "") -> Trouble:

@@ -256,7 +256,7 @@ def test_many_calls_are_replayed_one_after_the_other(redis_url: str, ghl) -> Non
     operator.send("/console/all/replay", "/console/all/replay")
     starts = sorted(site.entry(call_key).next_try_at or 0 for call_key in parked)
     gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
-    assert site.desk.replay_every_s == pytest.approx(3 / 0.7), "three requests each, and seven in ten of the burst"
+    assert site.desk.replay_every_s == pytest.approx(4 / 0.7), "four requests each, and seven in ten of the burst"
     assert gaps == pytest.approx([site.desk.replay_every_s] * 3, abs=1)
     assert "4 calls are put back" in flashed(operator)
     site.close()

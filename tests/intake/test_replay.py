@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -126,3 +127,72 @@ def test_the_age_limit_is_a_setting() -> None:
     entry = parked_entry()
     assert not judged(entry, now=entry.accepted_at + 60, fresh_s=100).needs_reason
     assert judged(entry, now=entry.accepted_at + 200, fresh_s=100).needs_reason
+
+
+@pytest.mark.parametrize(("begun_s", "is_old"), [(FRESH_S + 1, True), (60.0, False), (-3600.0, False)], ids=["old", "recent", "future"])
+def test_the_age_is_that_of_the_call_and_not_of_its_coming_in(begun_s: float, *, is_old: bool) -> None:
+    """A call from a list has come in just now, however long ago somebody rang. A phone system's clock that is ahead makes none younger."""
+    entry = parked_entry(facts=make_call(started_at=datetime.fromtimestamp(NOW - begun_s, UTC)))
+    assert ("age" in judged(entry).doubts) is is_old
+    assert "age" in judged(entry, now=NOW + FRESH_S + 1).doubts
+
+
+def test_what_stopped_a_replay_still_stands_where_nobody_asks() -> None:
+    entry = parked_entry()
+    assert entry.trouble is not None
+    back = replace(entry, trouble=replace(entry.trouble, word="replay.opted_out", message="The contact does not want to be contacted."))
+    assert judged(back, crm=None).doubts == ("opted out",)
+    assert judged(back, crm=InCrm(failure="away")).doubts == ("cause", "opted out")
+    assert judged(back, crm=InCrm(found_id="c1")).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("crm", "say"), [(InCrm(is_gone=True), "if nothing is found, a new contact"), (InCrm(found_id="c2", is_gone=True), "leads to another")]
+)
+def test_of_a_contact_that_is_gone_it_is_told_what_follows(crm: InCrm, say: str) -> None:
+    told = {check.name: check.say for check in judged(moves.adopt(parked_entry(), "c1", created=True), crm=crm).checks}
+    assert say in told["gone"]
+
+
+# ---- Looking at many
+
+
+def calls_of(*phones: str) -> list[Entry]:
+    caller = make_call().caller
+    assert caller is not None
+    facts = [make_call(root_id=f"CA{number}", caller=replace(caller, e164=phone)) for number, phone in enumerate(phones)]
+    return [replace(parked_entry(facts=one), call_key=one.key) for one in facts]
+
+
+def test_each_contact_is_asked_for_once_and_no_more_than_the_limit() -> None:
+    crm = FakeCrm()
+    entries = calls_of("+12025550101", "+12025550101", "+12025550102", "+12025550103", "+12025550101")
+    told = replay.look_at_many(crm, entries, limit=2, within_s=60)
+    assert crm.requests == ["find_contact", "find_contact"]
+    assert list(told) == [entries[number].call_key for number in (0, 1, 2, 4)]
+
+
+def test_a_first_look_is_made_however_short_the_time() -> None:
+    assert len(replay.look_at_many(FakeCrm(), calls_of("+12025550101", "+12025550102"), limit=9, within_s=0)) == 1
+
+
+def test_a_look_that_fails_is_the_last_and_costs_nothing_that_was_seen() -> None:
+    crm = FakeCrm()
+    entries = calls_of("+12025550101", "+12025550102", "+12025550103")
+    crm.watch("find_contact", lambda: crm.refuse("find_contact", Transient("away", cause="crm.5xx")) if len(crm.requests) == 2 else None)
+    told = replay.look_at_many(crm, entries, limit=9, within_s=60)
+    assert (list(told), told[entries[0].call_key].failure) == ([entries[0].call_key], None)
+
+
+def test_a_first_look_that_fails_says_why() -> None:
+    crm = FakeCrm()
+    crm.refuse("find_contact", Transient("away", cause="crm.5xx"))
+    entries = calls_of("+12025550101", "+12025550102")
+    assert [one.failure for one in replay.look_at_many(crm, entries, limit=9, within_s=60).values()] == ["away"]
+
+
+def test_a_contact_is_found_by_every_spelling_of_the_line() -> None:
+    crm = FakeCrm()
+    crm.add("+5491123456789", dnd=True)
+    (entry,) = calls_of("+541123456789")
+    assert replay.look(crm, entry).is_opted_out
