@@ -192,15 +192,15 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 def _sum_lines(result: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{result['found']:,} need attention: {result['clean']:,} can be replayed as they are, {result['need_reason']:,} need a reason.",
-        f"GoHighLevel: {result['crm']}. Requests left today: {result['requests_left_today']:,}; "
-        + f"one call starts every {result['start_every_s']} s.",
+        f"GoHighLevel: {result['crm']}. Requests left today: {result['requests_left_today']:,}.",
+        f"One call starts every {result['start_every_s']} s.",
     ]
     unlooked = result["found"] - result["looked_at"]
     if unlooked and result["crm"] == "answers":
         lines += [
             f"The contacts of {result['looked_at']:,} calls were looked at in GoHighLevel, those of {unlooked:,} were not.",
-            "Each is looked at again right before its call is sent. Where it does not want to be contacted, is gone or another, "
-            + "nothing is sent and the call needs attention again.",
+            "Each is looked at again right before its call is sent.",
+            "Where it does not want to be contacted, is gone or another, nothing is sent and the call needs attention again.",
         ]
     lines.append("Nothing was done." if result["dry_run"] else f"{result['replayed']:,} put back, {result['left']:,} left as they are.")
     if result["left"] and result["need_reason"]:
