@@ -18,7 +18,7 @@ from bridge.console import filters
 from bridge.console.actions import Declined, Desk, Survey
 from bridge.console.site import desk as desk_of
 from bridge.errors import Transient
-from bridge.intake.replay import Level, Preview
+from bridge.intake.replay import Preview
 from bridge.ledger.entry import Cause, State
 from bridge.ledger.find import Wanted
 from bridge.parts import Parts
@@ -163,8 +163,9 @@ def _replay_one(desk: Desk, call_key: str, *, by: str, reason: str, from_step: s
 
 
 def _why_a_reason(preview: Preview) -> str:
-    asking = "; ".join(f"{check.name}: {check.say}" for check in preview.checks if check.level is Level.WARNING)
-    return f"Nothing was done. Say why with --reason, since something speaks against it ({asking})"
+    return (
+        f"Nothing was done. What is marked as a warning needs an answer ({', '.join(preview.doubts)}): say why all the same with --reason."
+    )
 
 
 def _shown(preview: Preview) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 def _sum_lines(result: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{result['found']:,} need attention: {result['clean']:,} can be replayed as they are, {result['need_reason']:,} need a reason.",
-        f"GoHighLevel: {result['crm']}. Requests left today: {result['requests_left_today']:,}.",
+        f"GoHighLevel: {result['crm'].rstrip('.')}. Requests left today: {result['requests_left_today']:,}.",
         f"One call starts every {result['start_every_s']} s.",
     ]
     unlooked = result["found"] - result["looked_at"]

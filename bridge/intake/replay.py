@@ -128,7 +128,8 @@ def ask(crm: Crm, entry: Entry, *, with_notes: bool = False) -> InCrm:
 
 
 def failed(error: StepFailed) -> InCrm:
-    return InCrm(failure=f"{mask(str(error))} {error.hint}".strip())
+    said = mask(str(error))
+    return InCrm(failure=f"{said.rstrip('.')}. {error.hint}" if error.hint else said)
 
 
 def _phone(entry: Entry) -> str | None:

@@ -47,7 +47,7 @@ def test_an_old_call_needs_a_reason(site: Site) -> None:
     assert done.exit_code == 1
     declined = json.loads(done.output)["calls"][0]["declined"]
     assert "--reason" in declined
-    assert "age: The call is 3 days old" in declined
+    assert "(age)" in declined
     assert "declined" in replay(site, call_key).output
     assert replay(site, call_key, "--reason", "r").exit_code == 0
 
