@@ -9,11 +9,12 @@ from click.testing import CliRunner, Result
 
 from bridge.commands import replay as command_file
 from bridge.commands.replay import command
+from bridge.console.actions import Desk
 from bridge.intake.replay import FRESH_S
 from bridge.ledger import by_hand, moves
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.store import Change
-from tests.console.support import NUMBERS, Site
+from tests.console.support import NUMBERS, Browser, Site
 
 
 def replay(site: Site, *arguments: str) -> Result:
@@ -163,6 +164,22 @@ def test_a_reason_that_was_typed_without_having_seen_it_is_none(site: Site, monk
     unseen = site.park(1)
     assert replay(site, "--all", "--reason", "the outage is over").exit_code == 0
     assert site.settle(unseen).state is State.NEEDS_ATTENTION
+
+
+@pytest.mark.parametrize("looks", [25, 1], ids=["looked at", "not looked at"])
+def test_the_console_has_the_same_guard(site: Site, operator: Browser, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    monkeypatch.setattr(Desk.survey, "__kwdefaults__", Desk.survey.__kwdefaults__ | {"looks": looks})
+    contact = site.ghl.add_contact(phone=NUMBERS[1], dnd=True)
+    plain, opted_out = site.park(0), site.park(1)
+    page = operator.page("/console/all/replay")
+    assert ("looked at again right before its call is sent" in page) is (looks == 1)
+    operator.send("/console/all/replay", "/console/all/replay")
+    assert site.settle(opted_out).state is State.NEEDS_ATTENTION
+    assert site.settle(plain).state is State.DONE
+    assert site.ghl.truth.notes(contact.id) == []
+    operator.send("/console/all/replay", "/console/all/replay", reason="they have asked for it")
+    assert site.settle(opted_out).state is State.DONE
+    assert len(site.ghl.truth.notes(contact.id)) == 1
 
 
 # ---- What is told of single calls

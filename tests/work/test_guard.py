@@ -77,6 +77,15 @@ def test_a_number_that_leads_elsewhere_by_now_is_a_question(house: House) -> Non
         house.run()
 
 
+def test_a_contact_that_a_person_has_chosen_is_no_doubt(house: House) -> None:
+    mine, _other = house.crm.add(None), house.crm.add(PHONE)
+    now = house.clock.now()
+    house.put(by_hand.adopt(parked_entry(), now, mine.id, start_at=now, vouched=("changed",)))
+    house.requeue()
+    house.run()
+    assert (house.entry().state, len(house.crm.bodies(mine.id))) == (State.DONE, 1)
+
+
 def test_a_contact_that_the_call_has_just_made_may_not_show_yet(house: House) -> None:
     made = house.crm.add(PHONE)
     house.crm.index_lags = True
