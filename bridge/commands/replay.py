@@ -25,7 +25,7 @@ from bridge.parts import Parts
 from bridge.providers.registry import PROVIDERS
 
 PART = 500  # calls that are looked at, then put back, before the next ones
-LOOKS = 100  # contacts that GoHighLevel is asked about beforehand, for some seconds at most
+LOOKS = 25  # contacts that GoHighLevel is asked about beforehand, for some seconds at most
 SHOWN = 50  # doubtful calls that are told in lines; --json tells all
 
 
@@ -121,7 +121,7 @@ def _replay_all(desk: Desk, wanted: Wanted, *, by: str, reason: str, dry_run: bo
         "replayed": sums.replayed,
         "left": left,
         "looked_at": sums.looked,
-        "crm": sums.failure or "answers",
+        "crm": sums.failure or ("answers" if sums.looked else "not asked"),
         "requests_left_today": desk.left_today(),
         "start_every_s": round(desk.replay_every_s, 3),
         "calls": [_shown(preview) for preview in sums.doubtful],
@@ -197,7 +197,7 @@ def _sum_lines(result: Mapping[str, Any]) -> list[str]:
         f"One call starts every {result['start_every_s']} s.",
     ]
     unlooked = result["found"] - result["looked_at"]
-    if unlooked and result["crm"] == "answers":
+    if unlooked and result["crm"] in ("answers", "not asked"):
         lines += [
             f"The contacts of {result['looked_at']:,} calls were looked at in GoHighLevel, those of {unlooked:,} were not.",
             "Each is looked at again right before its call is sent.",

@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from bridge import numbers
 from bridge.crm.base import Contact, Crm
-from bridge.errors import Gone, StepFailed
+from bridge.crm.causes import Cause
+from bridge.errors import Gone, NotYet, StepFailed
 from bridge.ledger import by_hand
 from bridge.ledger.entry import Entry, Plan, State
 from bridge.watch.masking import mask
@@ -92,7 +93,8 @@ def look(crm: Crm, entry: Entry) -> InCrm:
 def look_at_many(crm: Crm, entries: Iterable[Entry], *, limit: int, within_s: float) -> dict[str, InCrm]:
     """Call key → what the CRM shows, for as many calls as `limit` contacts and `within_s` seconds allow; each contact is asked for once.
 
-    The first look that fails is the last: what follows would fail as well, or has to wait. Never raises StepFailed.
+    The first look that fails is the last: what follows would fail as well, or has to wait. None at all where the budget is spent for the
+    moment. Never raises StepFailed.
     """
     until = time.monotonic() + within_s
     shown: dict[tuple[str | None, str | None], InCrm] = {}
@@ -105,7 +107,8 @@ def look_at_many(crm: Crm, entries: Iterable[Entry], *, limit: int, within_s: fl
             try:
                 shown[whose] = replace(ask(crm, entry), notes=None)  # they are this one call's
             except StepFailed as error:
-                return told or {entry.call_key: failed(error)}
+                is_busy = isinstance(error, NotYet) and error.cause == Cause.BUDGET  # nothing was asked, so nothing speaks against it
+                return told if told or is_busy else {entry.call_key: failed(error)}
         told[entry.call_key] = shown[whose]
     return told
 

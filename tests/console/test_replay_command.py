@@ -14,6 +14,7 @@ from bridge.intake.replay import FRESH_S
 from bridge.ledger import by_hand, moves
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.store import Change
+from bridge.sandbox.ghl import GhlStandIn
 from tests.console.support import NUMBERS, Browser, Site
 
 
@@ -133,7 +134,7 @@ def test_of_many_calls_some_contacts_are_looked_at_and_the_border_is_told(site: 
     assert "looked at again right before" in done.output
 
 
-@pytest.mark.parametrize("looks", [100, 1], ids=["looked at", "not looked at"])
+@pytest.mark.parametrize("looks", [25, 1], ids=["looked at", "not looked at"])
 def test_nothing_goes_to_a_contact_that_has_opted_out_unless_a_reason_answers_for_it(
     site: Site, monkeypatch: pytest.MonkeyPatch, looks: int
 ) -> None:
@@ -144,7 +145,7 @@ def test_nothing_goes_to_a_contact_that_has_opted_out_unless_a_reason_answers_fo
     ]
     plain, *opted_out = [site.park(number) for number in range(3)]
     told = json.loads(replay(site, "--all", "--json").stdout)
-    assert told["replayed"] == (1 if looks == 100 else 3)
+    assert told["replayed"] == (1 if looks == 25 else 3)
     for call_key in opted_out:
         entry = site.settle(call_key)
         assert entry.state is State.NEEDS_ATTENTION
@@ -164,6 +165,16 @@ def test_a_reason_that_was_typed_without_having_seen_it_is_none(site: Site, monk
     unseen = site.park(1)
     assert replay(site, "--all", "--reason", "the outage is over").exit_code == 0
     assert site.settle(unseen).state is State.NEEDS_ATTENTION
+
+
+def test_a_budget_that_is_spent_for_the_moment_stops_no_replay(redis_url: str, ghl: GhlStandIn) -> None:
+    site = Site(redis_url, ghl, GHL_BURST="2")
+    for number in range(3):
+        site.park(number)
+    assert json.loads(replay(site, "--all", "--dry-run", "--json").stdout)["looked_at"] == 1
+    told = json.loads(replay(site, "--all", "--json").stdout)
+    assert (told["looked_at"], told["crm"], told["replayed"]) == (0, "not asked", 3)
+    site.close()
 
 
 @pytest.mark.parametrize("looks", [25, 1], ids=["looked at", "not looked at"])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bridge.crm.base import Note
-from bridge.errors import Permanent, Transient
+from bridge.errors import NotYet, Permanent, Transient
 from bridge.intake import replay
 from bridge.intake.replay import FRESH_S, InCrm, Level, Preview
 from bridge.ledger import by_hand, moves
@@ -189,6 +189,14 @@ def test_a_first_look_that_fails_says_why() -> None:
     crm.refuse("find_contact", Transient("away", cause="crm.5xx"))
     entries = calls_of("+12025550101", "+12025550102")
     assert [one.failure for one in replay.look_at_many(crm, entries, limit=9, within_s=60).values()] == ["away"]
+
+
+@pytest.mark.parametrize(("cause", "says_why"), [("crm.budget", False), ("crm.daily_limit", True)])
+def test_a_budget_that_is_spent_for_the_moment_is_no_cause_that_stands(cause: str, *, says_why: bool) -> None:
+    crm = FakeCrm()
+    crm.refuse("find_contact", NotYet("spent", cause=cause, retry_in=9.0))
+    told = replay.look_at_many(crm, calls_of("+12025550101", "+12025550102"), limit=9, within_s=60)
+    assert [one.failure for one in told.values()] == (["spent"] if says_why else [])
 
 
 def test_a_contact_is_found_by_every_spelling_of_the_line() -> None:
