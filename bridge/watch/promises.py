@@ -200,7 +200,7 @@ _TO_DO = {
     Cause.EXHAUSTED: "See the attempts for what failed each time; when that is mended, replay.",
     Cause.UNCERTAIN: "Search GoHighLevel for the caller; say which contact it is, or replay to create one.",
     Cause.CONFLICT: "Compare the two versions, then replay or close.",
-    Cause.STALE: "Find the caller in the phone system's own list, enter the lead by hand, close.",
+    Cause.STALE: "See what each says: find the caller in the phone system's list, or look at the contact and replay with a reason.",
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import bridge.errors
 from bridge.crm.causes import Cause as CrmCause
+from bridge.intake import replay
 from tests.rules.tree import ROOT, name, parsed, python_files, text
 
 PAGE = ROOT / "docs" / "errors.md"
@@ -16,8 +17,8 @@ ERRORS = {found for found, value in vars(bridge.errors).items() if isinstance(va
 WAIT = "wait"  # bridge/ledger/moves.py: an attempt that has to be made again
 TROUBLE = "Trouble"  # bridge/ledger/entry.py: its second argument is the word
 SETTLE = "look_again_later"  # handlers/settle_call.py: its first argument follows `settle.`
-# What only passes on a word that was given elsewhere, or takes one of bridge/crm/causes.py, all of which are looked at as such.
-PASSES_ON = ("bridge/crm/", "bridge/work/attempt.py", "bridge/work/retry.py", "handlers/find_or_create_lead.py")
+# What only passes on a word that was given elsewhere, or takes one of bridge/crm/causes.py or of replay.WORDS, which are looked at whole.
+PASSES_ON = ("bridge/crm/", "bridge/work/attempt.py", "bridge/work/guard.py", "bridge/work/retry.py", "handlers/find_or_create_lead.py")
 _ROW = re.compile(r"^\| `([a-z]+(?:\.[^`]+)?)` \|", re.MULTILINE)
 
 SOURCES = [path for path in python_files("bridge", "handlers") if not name(path).startswith("bridge/sandbox/")]
@@ -64,7 +65,7 @@ def word(expression: ast.expr, known: dict[str, str]) -> str | None:
 def words() -> set[str]:
     """Those of the code. `settle.<>` is left out: whoever calls it is looked at instead."""
     told = {found for path in SOURCES for one in given(path) if (found := word(one, constants(path)))}
-    return told - {"settle.<>"} | {cause.value for cause in CrmCause}
+    return told - {"settle.<>"} | {cause.value for cause in CrmCause} | set(replay.WORDS.values())
 
 
 def test_every_cause_of_the_code_stands_in_the_page_and_no_other() -> None:
