@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 from flask import current_app
@@ -44,6 +46,7 @@ def examine(parts: Parts) -> Iterator[Finding]:
     if redis[0].ok:
         yield check_workers(queues.listening(parts.connection))
         yield from _check_crm(parts)
+    yield _check_spool(Path(parts.settings.spool_path))
     yield _check_public_url(parts.settings.public_url)
     yield from _check_providers(parts)
     yield from _check_watch(parts)
@@ -73,6 +76,21 @@ def _check_crm(parts: Parts) -> Iterator[Finding]:
         "Turn “Allow Duplicate Contact” off under Settings → Business Profile. "
         f"Until then, when an uncertain create cannot be settled, {after}.",
     )
+
+
+def _check_spool(path: Path) -> Finding:
+    """By writing: permissions alone say nothing of a full disk or a read-only one."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent) as trial:
+            trial.write(b"callbridge")
+            trial.flush()
+    except OSError as error:
+        told = (
+            f"SPOOL_PATH cannot be written ({error.strerror}): while Redis is away, webhooks would be answered 503. Name a folder of ours."
+        )
+        return Finding("spool", False, told)
+    return Finding("spool", True, "webhooks can be kept on this machine while Redis is away")
 
 
 def _check_public_url(public_url: str) -> Finding:

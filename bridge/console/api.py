@@ -27,8 +27,9 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
 
     @routes.before_request
     def only_with_the_token() -> tuple[Response, int] | None:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
-        if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        # The scheme's name is not case-sensitive (https://www.rfc-editor.org/rfc/rfc9110#section-11.1).
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
             return None
         return jsonify(error="send Authorization: Bearer <API_TOKEN>"), 401
 
@@ -51,6 +52,11 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
     @routes.get("/calls")
     def calls() -> Response | tuple[Response, int]:
         """A page of calls, oldest first. Filters are those of bridge/console/filters.py; a day begins at midnight UTC."""
+        unknown = sorted(set(request.args) - {*filters.NAMES[:-1], "cursor", "limit"})
+        if unknown:  # left out, it would answer with every call there is
+            return jsonify(
+                error=f"there is no filter {', '.join(unknown)}; there are {', '.join(filters.NAMES[:-1])}, cursor and limit"
+            ), 400
         try:
             wanted = filters.read(request.args, region=region, zone=UTC)
             after = filters.read_cursor(request.args.get("cursor", ""))

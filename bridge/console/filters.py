@@ -54,7 +54,7 @@ def kept(arguments: Mapping[str, str]) -> dict[str, str]:
 
 def _state(text: str | None) -> State | None:
     try:
-        return State(text) if text else None
+        return State(text.replace(" ", "_")) if text else None
     except ValueError:
         raise WrongFilter(f"state is one of {', '.join(State)}") from None
 

@@ -1,4 +1,4 @@
-"""What one EXEC writes beside the entry: its index rows, the hour's figures, and what is still owed for it."""
+"""What one EXEC writes beside the entry: its index rows, the hour's figures, how calls ended, and what is still owed for it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def write(pipe: Pipeline, old: Entry | None, entry: Entry, now: float) -> None:
     """Add the difference between `old` and `entry` to the caller's MULTI. `now` is in seconds since the epoch, by Redis's clock."""
     _index(pipe, old, entry)
     _count_hour(pipe, old, entry, now)
+    for name in index.ended(old, entry):
+        pipe.hincrby(keys.COUNT, name, 1)
     _owe(pipe, old, entry, now)
 
 

@@ -71,6 +71,17 @@ def counted(old: Entry | None, new: Entry) -> tuple[str, ...]:
     return tuple(what for what, is_so in told.items() if is_so)
 
 
+def ended(old: Entry | None, new: Entry) -> tuple[str, ...]:
+    """The counters of this ending, whoever brings it about: a worker, the sweeper, or an event. What a person closes is counted nowhere."""
+    if (old is not None and old.state is new.state) or new.closed_by:
+        return ()
+    if new.state is State.NEEDS_ATTENTION:
+        return ("parked",)
+    if new.state is not State.DONE:
+        return ()
+    return ("done",) if new.contact_id is not None or not new.reason else ("done", f"without_lead.{new.reason}")
+
+
 def hour(at: float) -> int:
     """Hours since the epoch (UTC)."""
     return int(at // HOUR_S)

@@ -30,6 +30,7 @@ _COUNTERS = {
     "attempts": ("callbridge_attempts", "Attempts begun.", ()),
     "again": ("callbridge_attempts_again", "Attempts that have to be made again.", ()),
     "done": ("callbridge_done", "Times that a call reached done.", ()),
+    "without_lead": ("callbridge_without_lead", "Calls that are done and made no lead, by reason.", ("reason",)),
     "parked": ("callbridge_parked", "Times that a call came to need attention.", ()),
     "deaths": ("callbridge_worker_deaths", "Attempts whose process died.", ()),
     "jobs_lost": ("callbridge_jobs_lost", "Jobs that RQ lost and the sweeper put again.", ()),

@@ -240,7 +240,7 @@ def _finish(needs: Needs, work: Work) -> bool:
             work.entry = ours
             return None
         told = line(now, "attempt ended", attempt=ours.attempt, outcome="done", next_try_at=after.next_try_at, why=after.waiting_for)
-        return Change(after, (told,), counts=("done",) if after.state is State.DONE else ())
+        return Change(after, (told,))
 
     after = needs.store.change(work.entry.call_key, decide)
     return after is not None and after.state is not State.RUNNING
@@ -282,7 +282,7 @@ def _settle(needs: Needs, work: Work, error: BaseException) -> None:
         trouble = replace(decision, message=message)
         parked[:] = [trouble]
         after = moves.park(ours, now, trouble, step=work.step, trace_id=failure.trace_id)
-        return Change(after, (line(now, "needs attention", hint=trouble.hint, **facts),), counts=("parked",))
+        return Change(after, (line(now, "needs attention", hint=trouble.hint, **facts),))
 
     try:
         needs.store.change(work.entry.call_key, decide)

@@ -72,6 +72,13 @@ def test_every_finding_is_a_line_for_people(environment: dict[str, str], listeni
     assert any(line.startswith("warn  api: API_TOKEN") for line in lines)
 
 
+def test_a_spool_that_cannot_be_written_is_bad(environment: dict[str, str], listening: None) -> None:
+    code, found = examined(environment | {"SPOOL_PATH": "/proc/nowhere/spool.sqlite3"})
+    assert code == 1
+    assert found["spool"][0] is False
+    assert "SPOOL_PATH" in found["spool"][1]
+
+
 def test_missing_workers_are_bad(environment: dict[str, str]) -> None:
     code, found = examined(environment)
     assert code == 1

@@ -60,6 +60,26 @@ def test_nobody_gets_in_without_the_token(client: Client, token: str | None, pat
     assert "API_TOKEN" in answer.get_json()["error"]
 
 
+@pytest.mark.parametrize("token", [f"bearer {TOKEN}", f"BEARER  {TOKEN}"])
+def test_the_name_of_the_scheme_may_be_written_in_any_case(client: Client, token: str) -> None:
+    assert client.get("/api/calls", token).status_code == 200
+
+
+def test_a_token_without_its_scheme_is_none(client: Client) -> None:
+    assert client.get("/api/calls", TOKEN).status_code == 401
+
+
+def test_a_state_may_be_written_as_people_read_it(client: Client) -> None:
+    assert client.get("/api/calls?state=needs+attention").status_code == 200
+
+
+@pytest.mark.parametrize("query", ["stat=done", "state=done&ownr=anna", "like=twilio-CA1"])
+def test_a_filter_that_does_not_exist_is_no_question_for_everything(client: Client, query: str) -> None:
+    answer = client.get(f"/api/calls?{query}")
+    assert answer.status_code == 400
+    assert "owner" in answer.get_json()["error"]
+
+
 # ---- One call
 
 

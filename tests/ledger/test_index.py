@@ -22,6 +22,7 @@ from tests.support.builders import (
 )
 
 DIALLED = "+15550109999"
+WITHHELD = "without_lead.the caller withheld the number"
 
 
 def test_an_entry_stands_in_the_index_of_everything_that_it_is() -> None:
@@ -61,6 +62,22 @@ def test_the_difference_leads_from_any_entry_to_any_other(before: str | None, af
     for name in difference.gone:
         del shown[name]
     assert shown | difference.changed == index.rows(new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (running_entry(), parked_entry(), ("parked",)),
+        (None, parked_entry(), ("parked",)),  # a conflict, or a call that died three times: no worker parks those
+        (parked_entry(), parked_entry(), ()),
+        (running_entry(), replace(done_entry(), contact_id="c1"), ("done",)),
+        (running_entry(), replace(done_entry(), contact_id=None, reason="the caller withheld the number"), ("done", WITHHELD)),
+        (queued_entry(), replace(done_entry(), contact_id=None, reason="wrong number", closed_by="anna"), ()),
+        (done_entry(), queued_entry(), ()),
+    ],
+)
+def test_an_end_is_counted_once_whoever_brings_it_about(old: Entry | None, new: Entry, told: tuple[str, ...]) -> None:
+    assert index.ended(old, new) == told
 
 
 def test_what_has_not_changed_is_not_written() -> None:
