@@ -122,8 +122,7 @@ class Acceptor:
             told.append(line(now, "needs attention", cause=after.trouble.word, message=after.trouble.message, hint=after.trouble.hint))
         if old is not None and old.state in (State.DONE, State.NEEDS_ATTENTION) and after.state is State.ACCEPTED:
             told.append(line(now, "reopened", version=after.version))
-        counts = (f"events.{what}", *(("parked",) if what is Taken.CONFLICT else ()))
-        return Change(after, tuple(told), raw=event.raw, counts=counts)
+        return Change(after, tuple(told), raw=event.raw, counts=(f"events.{what}",))
 
 
 def _remember(pipe: Pipeline, *, call: Call, raw: str, reason: str) -> None:
