@@ -99,7 +99,7 @@ def _remembered(work: Work, contact_id: str, written: dict[str, str], body: str)
     except Gone:
         # Seconds after it was written a read may not show it yet. Whether one of ours is gone, its update tells.
         return None if foreign else Earlier(note_id)
-    # An entry written before 1.0.1 has no digest of the words: such a note is replaced where that loses no line.
+    # An entry written before 2.0.0 has no digest of the words: such a note is replaced where that loses no line.
     is_ours = written.get("words") == note_text.words_digest(note.body) or note_text.holds_all(body, note.body)
     return Earlier(note_id, note.body, foreign=foreign or not is_ours)
 
