@@ -26,7 +26,6 @@ from bridge.ledger import keys
 
 SESSION_S = 12 * 3600  # a working day; not prolonged by use, so that a forgotten tablet logs itself out
 FORM_LIMIT = 64 * 1024  # bytes; the largest form has a reason of 500 characters
-LOGGED_OUT = "cb:logout:"  # and a session's id: there for as long as its cookie could still be shown, by whoever has a copy
 FAILED_LOGINS = "10 per 15 minutes; 30 per hour"
 
 CSP = (
@@ -111,7 +110,7 @@ class Access:
     def _is_logged_out(self, session_id: str) -> bool:
         """Without Redis it is believed: no page shows anything then."""
         try:
-            return self._connection is not None and bool(self._connection.exists(LOGGED_OUT + session_id))
+            return self._connection is not None and bool(self._connection.exists(keys.logged_out(session_id)))
         except redis.RedisError:
             return False
 
@@ -134,7 +133,7 @@ class Access:
     def log_out(self) -> None:
         """End the session wherever its cookie is. Raises redis.RedisError."""
         if self._connection is not None and "id" in session:
-            self._connection.set(LOGGED_OUT + session["id"], "1", ex=SESSION_S)
+            self._connection.set(keys.logged_out(session["id"]), "1", ex=SESSION_S)
         logout_user()
         session.clear()
 

@@ -137,7 +137,7 @@ class Bulk:
         shown = Shown(action, query, step, after, len(survey.clean), survey.is_of_one_caller, survey.failure, rows, survey.looked)
         name = keys.digest(json.dumps([by, action, sorted(query.items()), step, at]))
         nonce = secrets.token_hex(8)
-        self.desk.store.connection.set(_shown(name), nonce.encode() + zlib.compress(_SHOWN.dump_json(shown)), ex=SHOWN_LIFE_S)
+        self.desk.store.connection.set(keys.bulk_shown(name), nonce.encode() + zlib.compress(_SHOWN.dump_json(shown)), ex=SHOWN_LIFE_S)
         return name + nonce
 
     def begin(self, action: str, token: str, order: Order) -> Work:
@@ -159,8 +159,8 @@ class Bulk:
             looked=shown.looked,
         )
         with self.desk.store.connection.pipeline() as pipe:
-            pipe.set(_rows(work.id), _packed(shown.rows), ex=LIFE_S)
-            pipe.set(_work(work.id), _WORK.dump_json(work), ex=LIFE_S)
+            pipe.set(keys.bulk_rows(work.id), _packed(shown.rows), ex=LIFE_S)
+            pipe.set(keys.bulk(work.id), _WORK.dump_json(work), ex=LIFE_S)
             pipe.sadd(OPEN, work.id)
             pipe.execute()
         return work
@@ -168,7 +168,7 @@ class Bulk:
     def _take(self, token: str) -> Shown | None:
         if not re.fullmatch(r"[0-9a-f]{48}", token):
             return None
-        packed = cast("bytes | None", self.desk.store.connection.eval(_TAKE, 1, _shown(token[:32]), token[32:]))
+        packed = cast("bytes | None", self.desk.store.connection.eval(_TAKE, 1, keys.bulk_shown(token[:32]), token[32:]))
         return _SHOWN.validate_json(zlib.decompress(packed)) if packed else None
 
     def _checked(self, shown: Shown, order: Order) -> Order:
@@ -187,7 +187,7 @@ class Bulk:
     # ---- Carried on
 
     def get(self, work_id: str) -> Work | None:
-        document = self.desk.store.connection.get(_work(work_id)) if re.fullmatch(r"[0-9a-f]{16}", work_id) else None
+        document = self.desk.store.connection.get(keys.bulk(work_id)) if re.fullmatch(r"[0-9a-f]{16}", work_id) else None
         return _WORK.validate_json(cast("bytes", document)) if document else None
 
     def open(self) -> list[Work]:
@@ -200,12 +200,12 @@ class Bulk:
 
     def is_busy(self, work_id: str) -> bool:
         """Whether a request works at it now."""
-        return bool(self.desk.store.connection.exists(_lock(work_id)))
+        return bool(self.desk.store.connection.exists(keys.bulk_lock(work_id)))
 
     def go_on(self, work_id: str) -> Work | None:
         """Work at it for SLICE_S, and tell how far it has come. While another request does, or once it is over, nothing happens."""
         me = secrets.token_hex(8)
-        if not self.desk.store.connection.set(_lock(work_id), me, nx=True, ex=LOCK_S):
+        if not self.desk.store.connection.set(keys.bulk_lock(work_id), me, nx=True, ex=LOCK_S):
             return self.get(work_id)
         try:
             work, until = self.get(work_id), time.monotonic() + SLICE_S
@@ -216,12 +216,12 @@ class Bulk:
                     break
             return work
         finally:
-            self.desk.store.connection.eval(_RELEASE, 1, _lock(work_id), me)
+            self.desk.store.connection.eval(_RELEASE, 1, keys.bulk_lock(work_id), me)
 
     def stop(self, work_id: str, *, by: str) -> Work | None:
         """Leave the rest as it is. Raises Declined while a request works at it."""
         me = secrets.token_hex(8)
-        if not self.desk.store.connection.set(_lock(work_id), me, nx=True, ex=LOCK_S):
+        if not self.desk.store.connection.set(keys.bulk_lock(work_id), me, nx=True, ex=LOCK_S):
             raise Declined("It is being worked at just now. Wait a minute, then look again.")
         try:
             work = self.get(work_id)
@@ -231,16 +231,16 @@ class Bulk:
                 self._keep(work, me)
             return work
         finally:
-            self.desk.store.connection.eval(_RELEASE, 1, _lock(work_id), me)
+            self.desk.store.connection.eval(_RELEASE, 1, keys.bulk_lock(work_id), me)
 
     def _keep(self, work: Work, me: str) -> bool:
         """Whether it could be written: not, once somebody else has taken over."""
         arguments = me, _WORK.dump_json(work), str(LIFE_S), str(LOCK_S), work.id if work.is_over else ""
-        names = _lock(work.id), _work(work.id), OPEN
+        names = keys.bulk_lock(work.id), keys.bulk(work.id), OPEN
         return bool(self.desk.store.connection.eval(_KEEP, 3, *names, *arguments))
 
     def _rows_of(self, work: Work) -> Sequence[Row]:
-        packed = cast("bytes | None", self.desk.store.connection.get(_rows(work.id)))
+        packed = cast("bytes | None", self.desk.store.connection.get(keys.bulk_rows(work.id)))
         return _unpacked(packed) if packed else ()
 
     def _batch(self, work: Work, rows: Sequence[Row]) -> Work:
@@ -294,22 +294,6 @@ class Bulk:
             trails = cast("list[Iterable[bytes]]", pipe.execute())
         told = zip(call_keys, trails, strict=True)
         return {call_key for call_key, lines in told if any(json.loads(line).get("bulk") == work.id for line in lines)}
-
-
-def _shown(name: str) -> str:
-    return f"cb:bulk:shown:{name}"
-
-
-def _work(work_id: str) -> str:
-    return f"cb:bulk:{work_id}"
-
-
-def _rows(work_id: str) -> str:
-    return f"{_work(work_id)}:rows"
-
-
-def _lock(work_id: str) -> str:
-    return f"{_work(work_id)}:at work"
 
 
 def _packed(rows: Sequence[Row]) -> bytes:

@@ -95,6 +95,29 @@ def shelf(name: str) -> tuple[str, str, str]:
     return rows, f"{rows}:raw", f"{rows}:bytes"
 
 
+def bulk_shown(name: str) -> str:
+    """What a page of bulk actions has shown, until it is pressed."""
+    return f"cb:bulk:shown:{name}"
+
+
+def bulk(work_id: str) -> str:
+    return f"cb:bulk:{work_id}"
+
+
+def bulk_rows(work_id: str) -> str:
+    return f"{bulk(work_id)}:rows"
+
+
+def bulk_lock(work_id: str) -> str:
+    """There while a request works at it."""
+    return f"{bulk(work_id)}:at work"
+
+
+def logged_out(session_id: str) -> str:
+    """There for as long as the cookie of an ended session could still be shown, by whoever has a copy."""
+    return f"cb:logout:{session_id}"
+
+
 def no_lead(call_key: str) -> str:
     return f"cb:no-lead:{call_key}"
 

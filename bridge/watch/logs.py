@@ -22,6 +22,7 @@ import re
 import sys
 import threading
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -60,7 +61,7 @@ def fact(logger: logging.Logger, event: str, *, level: int = logging.INFO, error
     logger.log(level, event, exc_info=error, extra={_FACTS: fields}, stacklevel=2)
 
 
-class MaskingFormatter(logging.Formatter):
+class MaskingFormatter(logging.Formatter, ABC):
     """Makes one line of one record. Never raises: a failure in here would make `logging` print the unmasked record to stderr."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -69,8 +70,8 @@ class MaskingFormatter(logging.Formatter):
         except Exception as error:  # noqa: BLE001 - see the class: a line without its content beats a leak
             return self.line(_unwritable(record, error))
 
-    def line(self, record: logging.LogRecord) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def line(self, record: logging.LogRecord) -> str: ...
 
 
 class JsonFormatter(MaskingFormatter):

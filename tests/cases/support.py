@@ -12,6 +12,7 @@ import itertools
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,14 +98,14 @@ def post(app: Flask, delivery: Delivery, *, base_url: str = "http://10.0.0.5:500
     return app.test_client().open(path, method=delivery.method, headers=headers, data=delivery.body, base_url=base_url)
 
 
-class Seen:
+class Seen(ABC):
     """What can be seen of calls: in the ledger, and in the CRM."""
 
     truth: Truth
     connection: redis.Redis
 
-    def entries(self) -> list[Entry]:
-        raise NotImplementedError
+    @abstractmethod
+    def entries(self) -> list[Entry]: ...
 
     def entry(self, call: PhoneCall | str) -> Entry:
         key = call if isinstance(call, str) else twilio_key(call)

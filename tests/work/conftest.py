@@ -15,12 +15,12 @@ FAILURE_TTL_S = 600
 
 
 @pytest.fixture
-def test_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def job_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "JOB", "tests.work.jobs.run")
 
 
 @pytest.fixture
-def put(test_job: None, connection: redis.Redis) -> Callable[..., None]:
+def put(job_of_these_tests: None, connection: redis.Redis) -> Callable[..., None]:
     """Put a call, and say what its job shall do."""
 
     def put(call_key: str, what: str = "nothing", client: redis.Redis = connection) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -61,8 +62,8 @@ class Page:
 Post = Callable[[Ask, Mapping[str, str], Mapping[str, str]], Page]
 
 
-class Lister:
-    """The list of one account. You must write `first` and `read`; the rest has a default that most lists share.
+class Lister(ABC):
+    """The list of one account. What is abstract here each list writes; the rest has a default that most lists share.
 
     `name` and `account` are those of the webhooks, so that the call keys agree. `credentials` names the settings that an access error is
     about. `webhook_within_s`: how long after a call's beginning its webhook may still come.
@@ -85,18 +86,18 @@ class Lister:
         del post
         return self._headers
 
-    def first(self, window: Window) -> Ask:
-        raise NotImplementedError
+    @abstractmethod
+    def first(self, window: Window) -> Ask: ...
 
+    @abstractmethod
     def following(self, ask: Ask, page: Page, rows: int) -> Ask | None:
         """The request for the page after this one, which had `rows` rows; None where it was the last."""
-        raise NotImplementedError
 
-    def rows(self, page: Page) -> list[Mapping[str, Any]]:
-        raise NotImplementedError
+    @abstractmethod
+    def rows(self, page: Page) -> list[Mapping[str, Any]]: ...
 
-    def read(self, row: Mapping[str, Any]) -> Heard | Ignored:
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, row: Mapping[str, Any]) -> Heard | Ignored: ...
 
     # ---- For the lists themselves
 
