@@ -25,7 +25,7 @@ from bridge.watch.masking import mask_value
 from bridge.work.attempt import Planner
 
 BULK = 5000  # calls that one page looks at; the next page goes on behind them
-LOOKS = 10  # contacts that one page asks GoHighLevel about; each call is asked about again before it is sent (bridge/work/guard.py)
+LOOKS = 10  # contacts that one page asks GoHighLevel about; each call is asked about again before it is sent (bridge/work/last_look.py)
 LOOKS_S = 5.0  # and how long it asks: Heroku's router waits 30 s for the page
 REASON_CHARS = 500
 OWNER_CHARS = 80

@@ -34,7 +34,7 @@ def replay(
     """Put a call back, to be started at `start_at`. With `from_step` that step and those behind it in `order` are done again.
 
     `vouched` names what speaks against it and was answered for; what else speaks against it stops it before its first effect
-    (bridge/work/guard.py). Raises WrongMove for a call that waits or runs already.
+    (bridge/work/last_look.py). Raises WrongMove for a call that waits or runs already.
     """
     if entry.state not in (State.NEEDS_ATTENTION, State.DONE):
         raise WrongMove(f"{entry.call_key}: it is {entry.state} already; a replay would change nothing")

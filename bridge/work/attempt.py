@@ -28,7 +28,7 @@ from bridge.settings import Settings
 from bridge.watch import alerts
 from bridge.watch.logs import bound
 from bridge.watch.masking import mask
-from bridge.work import guard
+from bridge.work import last_look
 from bridge.work.retry import Again, Budget, verdict
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ def _work_off(needs: Needs, work: Work) -> None:
     steps = {step.name: step for step in needs.steps}
     plan = needs.plan(work.entry, work.now)
     if work.entry.is_replay and plan.ready:
-        guard.look(work.crm, work.entry, work.now, new_for_s=sum(needs.settings.settle_schedule_s))
+        last_look.take(work.crm, work.entry, work.now, new_for_s=sum(needs.settings.settle_schedule_s))
     for _ in range(ROUNDS):
         plan = needs.plan(work.entry, work.now)
         if plan.ready:

@@ -18,7 +18,7 @@ WAIT = "wait"  # bridge/ledger/moves.py: an attempt that has to be made again
 TROUBLE = "Trouble"  # bridge/ledger/entry.py: its second argument is the word
 SETTLE = "look_again_later"  # handlers/settle_call.py: its first argument follows `settle.`
 # What only passes on a word that was given elsewhere, or takes one of bridge/crm/causes.py or of replay.WORDS, which are looked at whole.
-PASSES_ON = ("bridge/crm/", "bridge/work/attempt.py", "bridge/work/guard.py", "bridge/work/retry.py", "handlers/find_or_create_lead.py")
+PASSES_ON = ("bridge/crm/", "bridge/work/attempt.py", "bridge/work/last_look.py", "bridge/work/retry.py", "handlers/find_or_create_lead.py")
 _ROW = re.compile(r"^\| `([a-z]+(?:\.[^`]+)?)` \|", re.MULTILINE)
 
 SOURCES = [path for path in python_files("bridge", "handlers") if not name(path).startswith("bridge/sandbox/")]

@@ -15,7 +15,7 @@ from bridge.ledger.entry import Entry
 HINT = "Look at the contact, then replay the call with a reason if it shall be brought all the same, else close it."
 
 
-def look(crm: Crm, entry: Entry, now: float, *, new_for_s: float) -> None:
+def take(crm: Crm, entry: Entry, now: float, *, new_for_s: float) -> None:
     """Returns where nothing speaks against the replay that nobody has answered for.
 
     Raises Permanent with the first that does: its cause is one of replay.WORDS. Raises StepFailed where the CRM cannot be asked.
