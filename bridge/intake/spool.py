@@ -162,7 +162,10 @@ class Spool:
         change = "UPDATE spooled SET failures = ?, parked = ? WHERE id = ? AND received_at = ?"
         self._run(lambda db: db.execute(change, (failures, parked, *row.place)))
         fate = "is parked: mend the cause, then put it back in line" if parked else "will be tried again"
-        logger.error("Spooled event %d could not be taken (%s), try %d of %d, and %s", row.place[0], cause, failures, MAX_FAILURES, fate)
+        level = logging.ERROR if parked else logging.WARNING
+        logger.log(
+            level, "Spooled event %d could not be taken (%s), try %d of %d, and %s", row.place[0], cause, failures, MAX_FAILURES, fate
+        )
 
     def _next(self, after: int) -> _Row | None:
         query = "SELECT id, received_at, event, failures FROM spooled WHERE NOT parked AND id > ? ORDER BY id LIMIT 1"

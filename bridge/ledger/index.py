@@ -6,11 +6,11 @@ a page by a cursor, and two of them an intersection. Only `due` and `attention` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bridge.ledger import keys
-from bridge.ledger.entry import Entry, State
+from bridge.ledger.entry import Attempt, Entry, State
 
 HOUR_S = 3600
 
@@ -58,7 +58,7 @@ def difference(old: Entry | None, new: Entry) -> Difference:
 
 
 def counted(old: Entry | None, new: Entry) -> tuple[str, ...]:
-    """What this change adds to its hour: `accepted`, `leads`, `failures`.
+    """What this change adds to its hour: `accepted`, `leads`, `failures`, and the attempts that were cut short: `died`, `timed_out`.
 
     A call is one lead, however often it is reopened or its contact is merged away.
     """
@@ -67,8 +67,18 @@ def counted(old: Entry | None, new: Entry) -> tuple[str, ...]:
         "accepted": old is None,
         "leads": new.contact_id is not None and not was_lead,
         "failures": new.state is State.NEEDS_ATTENTION and (old is None or old.state is not State.NEEDS_ATTENTION),
+        "died": _last_attempt(old, new, lambda attempt: attempt.outcome == "died" or attempt.cause == "worker.died"),
+        "timed_out": _last_attempt(old, new, lambda attempt: attempt.cause == "worker.timeout"),
     }
     return tuple(what for what, is_so in told.items() if is_so)
+
+
+def _last_attempt(old: Entry | None, new: Entry, ended_so: Callable[[Attempt], bool]) -> bool:
+    """Whether the attempt that ran before this change has ended with it, and how."""
+    if old is None or old.state is not State.RUNNING:
+        return False
+    ended = (attempt for attempt in new.attempts if attempt.number == old.attempt and attempt.ended_at is not None)
+    return any(ended_so(attempt) for attempt in ended)
 
 
 def ended(old: Entry | None, new: Entry) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from bridge.errors import Refused
@@ -139,9 +139,11 @@ def _with_marks(url: str) -> str:
 def _readings(fields: Fields) -> Iterator[Fields]:
     """The fields as sent; where bytes are no UTF-8, also as each of the texts that a signer may have seen in them."""
     yield fields
-    if any(not _is_utf8(part) for pair in fields for part in pair):
+    odd = {part for pair in fields for part in pair if not _is_utf8(part)}
+    if odd:
         for read in (_as_latin_1, _as_replaced):
-            yield [(_unless_utf8(name, read), _unless_utf8(value, read)) for name, value in fields]
+            seen = {part: read(part) for part in odd}
+            yield [(seen.get(name, name), seen.get(value, value)) for name, value in fields]
 
 
 def _is_utf8(part: bytes) -> bool:
@@ -150,10 +152,6 @@ def _is_utf8(part: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _unless_utf8(part: bytes, read: Callable[[bytes], bytes]) -> bytes:
-    return part if _is_utf8(part) else read(part)
 
 
 def _as_latin_1(part: bytes) -> bytes:

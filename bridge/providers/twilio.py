@@ -117,8 +117,9 @@ class Twilio:
         if self._shared_key_only:
             raise Refused("Signed with an Auth Token, which TWILIO_SHARED_KEY_ONLY forbids.", reason="signature scheme forbidden")
         main = [("", self._token)] if self._token else []
-        told = _Fields((reading.text_of(name), reading.text_of(value)) for name, value in fields) if self._account_tokens else _Fields(())
-        return main + [(sid, token) for sid, token in self._account_tokens.items() if _may_be_of(sid, told)]
+        told = [value for name, value in fields if name.replace(b"_", b"").lower() == b"accountsid"][:1]
+        named = _Fields(("AccountSid", reading.text_of(value)) for value in told)
+        return main + [(sid, token) for sid, token in self._account_tokens.items() if _may_be_of(sid, named)]
 
 
 class _Fields(forms.Fields):

@@ -7,13 +7,15 @@ The rule: **one terminal failure, one event.**
   it raises. An attempt that will be tried again returns, and makes no event.
 * A failure that no job raises (a killed work horse, an entry that the sweeper parks) is reported by `report`.
 * A route that raises is reported by the Flask integration.
+* What is logged as an error, and raised by nobody, is an event too: a fault that somebody caught would be seen in the log alone. So ERROR
+  is for what a person should hear of; what the next try or the sweeper mends is a WARNING. RQ's own lines about a failed job are left out
+  by the SDK (`ignore_logger("rq.worker")`), and one exception is told once, however often it is logged (its DedupeIntegration).
 
 A storm of one cause is one issue with few events: `StormGuard` (bridge/watch/guard.py) decides which of them leave, and the next one tells
 how many did not. Broken promises are told here too (`tell`), past the guard, since bridge/watch/standing.py lets few of them leave. A
 monitor that hears nothing from the sweeper (`check_in`) is how a dead bridge is noticed.
 
-Log lines make no events, only breadcrumbs: a flood of them cannot use up the quota. `outgoing` is the one place through which all events
-leave; what Sentry shall not hear is decided there.
+Other log lines are breadcrumbs. `outgoing` is the one place through which all events leave; what Sentry shall not hear is decided there.
 """
 
 from __future__ import annotations
@@ -59,13 +61,15 @@ _AS_IT_IS = frozenset(
         "type",
     }
 )
-_MASKED = frozenset({"message", "logentry", "tags", "transaction"})
+_MASKED = frozenset({"message", "tags", "transaction"})
 _OF_CONTEXTS = frozenset({"trace", "runtime", "os", "device"})
 _OF_TRACE = frozenset({"trace_id", "span_id", "parent_span_id", "op", "status", "type"})
 _OF_CRUMB = frozenset({"type", "category", "level", "message", "timestamp"})
 _OF_REQUEST = frozenset({"url", "method"})
 _OF_JOB = frozenset({"job_id", "func", "enqueued_at", "started_at"})
 _OF_PROMISE = frozenset({"more", "link"})  # what `tell` says besides its sentence
+_OF_LINE = frozenset({"message", "formatted"})
+_OF_OUR_LINE = frozenset({"call_key", "provider", "attempt", "facts"})  # fields of a log line that are this project's own
 _GROUP = "callbridge"
 CHECK_IN_EVERY_S = 60.0
 _SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
@@ -97,7 +101,7 @@ def configure(
         # Only what is named: others would add Redis commands and command lines, which hold personal data.
         auto_enabling_integrations=False,
         disabled_integrations=[ArgvIntegration()],
-        integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=None)],
+        integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=logging.ERROR)],
         before_send=partial(outgoing, admit),
         transport=AwaitedTransport,
         send_default_pii=False,
@@ -186,12 +190,13 @@ def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
 
 
 def _cause_of(event: Event) -> str:
-    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message."""
+    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message as it is written."""
     if fingerprint := event.get("fingerprint"):
         return " ".join(fingerprint)
     values = cast("dict[str, Any]", event).get("exception", {}).get("values") or [{}]
     raised = (values[-1].get("stacktrace", {}).get("frames") or [{}])[-1]
-    parts = (values[-1].get("type"), raised.get("module"), raised.get("function"), event.get("message"))
+    said = event.get("message") or (event.get("logentry") or {}).get("message")
+    parts = (values[-1].get("type"), raised.get("module"), raised.get("function"), event.get("logger"), said)
     return " ".join(str(part) for part in parts)
 
 
@@ -211,6 +216,8 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     clean |= {name: mask_value(value) for name, value in event.items() if name in _MASKED}
     if "owner" in (event.get("tags") or {}):
         clean["tags"]["owner"] = event["tags"]["owner"]  # BRIDGE_OWNER as it is: a setting, and no caller's datum
+    if "logentry" in event:
+        clean["logentry"] = _only(event["logentry"], _OF_LINE)
     if "exception" in event:
         clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
     if "breadcrumbs" in event:
@@ -219,7 +226,9 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
         clean["request"] = _only(event["request"], _OF_REQUEST)
     clean["contexts"] = {name: _context(name, value) for name, value in event.get("contexts", {}).items() if name in _OF_CONTEXTS}
     extra = event.get("extra", {})
-    clean["extra"] = _only(extra, _OF_PROMISE) | ({"rq-job": _only(extra["rq-job"], _OF_JOB)} if extra.get("rq-job") else {})
+    clean["extra"] = _only(extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
+    if extra.get("rq-job"):
+        clean["extra"]["rq-job"] = _only(extra["rq-job"], _OF_JOB)
     failure = _step_failure(hint)
     return _by_cause(clean, failure) if failure else clean
 

@@ -17,14 +17,22 @@ def over(process: Process, cause: str, figures: Figures, sending: Sending, now: 
     """The title and the lines of the message that closes an alert about `cause`."""
     has_come = cause == promises.SILENCE and process.silence_s is not None
     until = now - (figures.silent_s or 0.0) if has_come else now
-    height = f"At its height it was about {counted(sending.count, 'call', 'calls')}." if sending.count > 1 else ""
+    what = ("attempt", "attempts") if cause in {promises.DIED, promises.TIMED_OUT} else ("call", "calls")
+    height = f"At its height it was about {counted(sending.count, *what)}." if sending.count > 1 else ""
     lines = (lasted(sending.since, until), height, _left(figures))
     return _title(process, cause, figures), tuple(line for line in lines if line)
 
 
+_PLAIN = {
+    promises.LATE: "No call waits for the bridge longer than promised any more.",
+    promises.DIED: "Of the last hours' attempts none was cut short by the death of its process.",
+    promises.TIMED_OUT: "Of the last hours' attempts none was cut short by the time limit.",
+}
+
+
 def _title(process: Process, cause: str, figures: Figures) -> str:
-    if cause == promises.LATE:
-        return "No call waits for the bridge longer than promised any more."
+    if cause in _PLAIN:
+        return _PLAIN[cause]
     if cause == promises.SLOW:
         return _pace(figures)
     if cause == promises.FAILURES:

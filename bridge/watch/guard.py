@@ -6,13 +6,16 @@ failures at once nor a plan that stays exhausted for a day uses up a quota which
 (https://docs.sentry.io/product/accounts/quotas/).
 What was withheld is told with the next event of the cause that passes, and each failure stands in the console in any case.
 
-A guard that cannot reach Redis lets everything pass: an alert too many is better than one too few.
+A guard that cannot reach Redis goes by what this process alone has let through, two a minute of a cause: an alert too many is better
+than one too few, and an outage of Redis is when every request may log an error.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import redis
@@ -23,6 +26,9 @@ from bridge.ledger import keys
 PER_MINUTE = 2
 IN_A_ROW = 5
 REFILL_S = 3600
+_MINUTE_S = 60.0
+AWAY_S = 5.0  # how long a Redis that did not answer is left alone
+CAUSES = 256  # how many a process without Redis tells apart
 RESTED_S = 900  # as long as the messages about a promise leave between two of one cause (bridge/watch/standing.py)
 
 # Two limits. A sliding minute; and a bucket of IN_A_ROW that fills up by one every REFILL_S, kept as the instant at which it is full again
@@ -68,25 +74,73 @@ class Verdict:
 
 
 PASSES = Verdict(passes=True)
+HELD = Verdict(passes=False)
 Admit = Callable[[str], Verdict]
+
+
+@dataclass(slots=True)
+class _Told:
+    """What this process let through of a cause, by its monotonic clock, and how many it did not."""
+
+    at: deque[float] = field(default_factory=lambda: deque(maxlen=PER_MINUTE))
+    withheld: int = 0
+
+
+class _Alone:
+    """The sliding minute, for one process that cannot ask the others. Two threads at once may let one too many pass."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._causes: dict[str, _Told] = {}
+
+    def admit(self, cause: str) -> Verdict:
+        now = self._clock()
+        if len(self._causes) >= CAUSES:  # messages that differ each time must not fill the memory
+            self._causes.clear()
+        told = self._causes.setdefault(cause, _Told())
+        if len(told.at) == PER_MINUTE and now - told.at[0] < _MINUTE_S:
+            told.withheld += 1
+            return HELD
+        told.at.append(now)
+        return Verdict(passes=True, withheld=self.take(cause))
+
+    def take(self, cause: str) -> int:
+        """How many were withheld; from here on they count as told."""
+        told = self._causes.get(cause)
+        if told is None:
+            return 0
+        withheld, told.withheld = told.withheld, 0
+        return withheld
 
 
 class StormGuard:
     """Opens its connection when it is first asked, in the process that asks; a forked one gets its own."""
 
-    def __init__(self, redis_url: str, connect: Callable[[str], redis.Redis] = web_connection) -> None:
+    def __init__(
+        self, redis_url: str, connect: Callable[[str], redis.Redis] = web_connection, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._redis_url = redis_url
         self._connect = connect
+        self._clock = clock
         self._connection: redis.Redis | None = None
+        self._alone = _Alone(clock)
+        self._ask_again_at = 0.0  # whoever logs an error waits for the answer, a caller on the line perhaps
 
     def admit(self, fingerprint: str) -> Verdict:
-        """Whether one more alert of this cause may leave now. Never raises."""
-        name = keys.storm(fingerprint)
+        """Whether one more alert of this cause may leave now. Never raises; waits for Redis for two seconds at most, and not each time."""
+        if self._clock() < self._ask_again_at:
+            return self._alone.admit(fingerprint)
         try:
-            self._connection = self._connection or self._connect(self._redis_url)
-            told = (name, f"{name}:bucket", f"{name}:withheld", keys.COUNT)
-            answer = self._connection.eval(_ADMIT, len(told), *told, str(PER_MINUTE), str(IN_A_ROW), str(REFILL_S), str(RESTED_S))
+            verdict = self._ask(fingerprint)
         except redis.RedisError:
-            return PASSES
+            self._ask_again_at = self._clock() + AWAY_S
+            return self._alone.admit(fingerprint)
+        return Verdict(passes=True, withheld=verdict.withheld + self._alone.take(fingerprint)) if verdict.passes else verdict
+
+    def _ask(self, fingerprint: str) -> Verdict:
+        name = keys.storm(fingerprint)
+        self._connection = self._connection or self._connect(self._redis_url)
+        told = (name, f"{name}:bucket", f"{name}:withheld", keys.COUNT)
+        answer = self._connection.eval(_ADMIT, len(told), *told, str(PER_MINUTE), str(IN_A_ROW), str(REFILL_S), str(RESTED_S))
         passes, withheld = cast("list[int]", answer)
         return Verdict(bool(passes), withheld)

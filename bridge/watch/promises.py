@@ -27,7 +27,8 @@ AFFECTED_LIMIT = 500  # calls that are looked at to count their callers
 # STRING, seconds by Redis's clock: when a sweeper first looked, since Redis was last empty.
 WATCHED = "cb:silence:watched"
 LATE, SLOW, FAILURES, BUDGET, SILENCE = "promise.late", "promise.slow", "failures.share", "crm.budget_left", "silence"
-CAUSES = (LATE, SLOW, FAILURES, BUDGET, SILENCE, *(f"attention.{cause.value}" for cause in Cause))
+DIED, TIMED_OUT = "attempts.died", "attempts.timed_out"
+CAUSES = (LATE, SLOW, FAILURES, DIED, TIMED_OUT, BUDGET, SILENCE, *(f"attention.{cause.value}" for cause in Cause))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def processes(settings: Settings) -> tuple[Process, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How a process does, as seen `at`. `took`, `leads` and `failures` are of this hour and the one before."""
+    """How a process does, as seen `at`. `took`, and what is counted from `leads` to `timed_out`, are of this hour and the one before."""
 
     oldest_s: float = 0.0  # age of the oldest waiting call, from when something was owed for it
     waiting: int = 0
@@ -64,6 +65,8 @@ class Figures:
     took: Mapping[str, int] | None = None  # upper bound of a bucket, seconds → how many leads took at most so long
     leads: int = 0
     failures: int = 0
+    died: int = 0  # attempts whose process died or hung
+    timed_out: int = 0  # attempts that ran into the job's time limit
     attention: Mapping[Cause, int] | None = None
     left_today: int | None = None  # requests to the CRM; None: not known
     silent_s: float | None = None  # since the newest call, else since somebody watches; None: nobody has watched yet
@@ -105,6 +108,8 @@ def read(store: Store, process: Process, *, left_today: int | None = None) -> Fi
         took={what.removeprefix(prefix): times for what, times in hours.items() if what.startswith(prefix)},
         leads=hours.get("leads", 0),
         failures=hours.get("failures", 0),
+        died=hours.get("died", 0),
+        timed_out=hours.get("timed_out", 0),
         attention=dict(zip(Cause, attention, strict=True)),
         left_today=left_today,
         silent_s=None if last is None else max(now - float(last), 0.0),
@@ -139,7 +144,8 @@ def _sums(store: Store, now: float) -> dict[str, int]:
 
 def breaches(process: Process, figures: Figures) -> tuple[Breach, ...]:
     """Which promises are broken, as sentences without anything personal."""
-    found = (_late(process, figures), _slow(process, figures), _failures(process, figures), _budget(process, figures))
+    of_calls = (_late(process, figures), _slow(process, figures), _failures(process, figures))
+    found = (*of_calls, _died(figures), _timed_out(figures), _budget(process, figures))
     attention = (_attention(cause, count) for cause, count in (figures.attention or {}).items())
     return tuple(breach for breach in (*found, _silence(process, figures), *attention) if breach)
 
@@ -176,6 +182,23 @@ def _failures(process: Process, figures: Figures) -> Breach | None:
         return None
     say = f"{figures.failures} of the last hours' {ended} calls failed for good: {figures.failures / ended:.0%}."
     return Breach(FAILURES, figures.failures, say, "Look up the cause that most of them share in docs/errors.md.", "/attention")
+
+
+def _died(figures: Figures) -> Breach | None:
+    """Each such call is tried again and has no alert of its own: a worker that is killed for its memory now and then would go unseen."""
+    if not figures.died:
+        return None
+    say = f"{counted(figures.died, 'attempt', 'attempts')} of the last hours ended with the death of the process. The calls go on."
+    do = "Look at the worker's log of that time. Most often it is memory: lower WORKERS, or give the worker more of it."
+    return Breach(DIED, figures.died, say, do)
+
+
+def _timed_out(figures: Figures) -> Breach | None:
+    if not figures.timed_out:
+        return None
+    say = f"{counted(figures.timed_out, 'attempt', 'attempts')} of the last hours ran into the time limit. The calls are tried again."
+    do = "Open the call in the console and see which step takes so long: GoHighLevel may answer slowly, or Redis."
+    return Breach(TIMED_OUT, figures.timed_out, say, do)
 
 
 def _budget(process: Process, figures: Figures) -> Breach | None:

@@ -290,7 +290,7 @@ def _settle(needs: Needs, work: Work, error: BaseException) -> None:
         log.warning("attempt stopped: %s", fenced)
         return
     except redis.RedisError:
-        log.exception("Redis is away: the lease runs out and the sweeper puts the call back")
+        log.warning("Redis is away: the lease runs out and the sweeper puts the call back", exc_info=True)
         return
     if parked:
         alerts.bind(step=work.step, state=State.NEEDS_ATTENTION)

@@ -18,6 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import redis
+
+from bridge.watch import alerts
 from bridge.work.worker import describe_end
 
 FIRST_PAUSE_S = 0.5
@@ -115,8 +118,11 @@ def _live(child: Child, parent: int) -> None:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except redis.RedisError as error:  # the next start waits for Redis
+        log.warning("%s ended, since Redis went away (%s)", child.name, type(error).__name__)
     except Exception:
         log.exception("%s ended with an error", child.name)
+        alerts.flush()
     finally:
         logging.shutdown()
         with contextlib.suppress(OSError, ValueError):

@@ -86,6 +86,8 @@ def test_what_has_not_changed_is_not_written() -> None:
     assert index.difference(entry, replace(entry, check_at=NOW + 99)).changed == {keys.DUE: NOW + 99}
 
 
+AGAIN = {"delay": 1.0, "spend": True, "cause": "worker.shutdown", "message": "over", "step": None, "trace_id": None}
+DYING = replace(running_entry(), deaths=moves.DEATHS_ALLOWED - 1)
 LEAD = moves.adopt(running_entry(), "c1", created=True)
 COUNTED: list[tuple[Entry | None, Entry, tuple[str, ...]]] = [
     (None, queued_entry(), ("accepted",)),
@@ -97,6 +99,12 @@ COUNTED: list[tuple[Entry | None, Entry, tuple[str, ...]]] = [
     (parked_entry(), parked_entry(Cause.CONFLICT), ()),
     (parked_entry(), queued_entry(), ()),
     (done_entry(), parked_entry(), ("failures",)),
+    (running_entry(), moves.put_back(running_entry(), NOW), ("died",)),
+    (DYING, moves.put_back(DYING, NOW), ("failures", "died")),
+    (running_entry(), moves.begin(running_entry(), NOW, lease_s=30, worker="w2"), ("died",)),
+    (running_entry(), moves.wait(running_entry(), NOW, **AGAIN | {"cause": "worker.timeout"}), ("timed_out",)),
+    (running_entry(), moves.wait(running_entry(), NOW, **AGAIN), ()),
+    (moves.wait(running_entry(), NOW, **AGAIN | {"cause": "worker.timeout"}), queued_entry(), ()),
 ]
 
 

@@ -55,9 +55,9 @@ def request(body, given, content_type, **headers):
 
 
 def cost(provider, refused):
-    """Seconds of this thread's CPU; the least of three, since what else the machine does shows in a single one."""
+    """Seconds of this thread's CPU; the least of five, since what else the machine does shows in a single one."""
     spent = []
-    while len(spent) < 3 and min(spent, default=MOST_S) >= MOST_S:
+    while len(spent) < 5 and min(spent, default=MOST_S) >= MOST_S:
         begun = time.thread_time()
         with pytest.raises(Refused):
             PROVIDERS[provider].verify(refused)
@@ -95,7 +95,7 @@ def test_the_heaviest_signed_body_is_read_within_50_ms(provider, weight):
     longest = 190_000 if provider == "dialpad" else BODY_LIMIT  # a token is a third longer than what it holds
     body = HEAVY[weight][:longest]
     spent = []
-    while len(spent) < 3 and min(spent, default=MOST_S) >= MOST_S:
+    while len(spent) < 5 and min(spent, default=MOST_S) >= MOST_S:
         told = fuzz_inputs.signed(provider, "POST", "voice", TYPES[weight == "pairs"], body, NOW).request
         begun = time.thread_time()
         with contextlib.suppress(Refused):  # too many parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ import time
 from bridge.errors import Permanent
 from bridge.watch import alerts
 
+log = logging.getLogger(__name__)
 PHONE = "+12025550143"
 NAME = "Ada Example"
 
@@ -34,6 +36,34 @@ def come_back_later(call_key):
     """A retried attempt returns."""
     alerts.bind(call_key=call_key)
     return "later"
+
+
+def log_an_error(call_key):
+    """As a job does that catches its own fault: to RQ it is a success."""
+    alerts.bind(call_key=call_key)
+    log.error("no lead for %s", PHONE)
+
+
+def log_what_it_caught(call_key):
+    alerts.bind(call_key=call_key)
+    try:
+        _refuse(PHONE, NAME)
+    except Permanent:
+        log.exception("the note is left out")
+
+
+def log_and_raise(call_key):
+    alerts.bind(call_key=call_key)
+    try:
+        _refuse(PHONE, NAME)
+    except Permanent:
+        log.exception("about to fail")
+        raise
+
+
+def log_a_warning(call_key):
+    alerts.bind(call_key=call_key)
+    log.warning("slow today")
 
 
 def take_too_long(call_key):

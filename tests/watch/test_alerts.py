@@ -52,7 +52,11 @@ def nothing_personal(*texts):
 
 JOBS = {
     "come_back_later": {},
+    "log_a_warning": {},
     "fail_for_good": {},
+    "log_an_error": {},
+    "log_what_it_caught": {},
+    "log_and_raise": {},
     "fail_by_a_bug": {},
     "take_too_long": {"timeout": 1},
     "be_killed": {},
@@ -79,7 +83,7 @@ def work(redis_server):
     connection.flushall()
     with SentryServer() as sentry:
         output = run_jobs(connection, redis_server.url, sentry.dsn, *JOBS.items())
-        sentry.wait_for(len(JOBS) - 1)
+        sentry.wait_for(len(JOBS) - 2)
         keys = {f"{KEY}{number}": job for number, job in enumerate(JOBS)}
         events = {job: [event for event in sentry.events if keys[event["tags"]["call_key"]] == job] for job in JOBS}
         sent = "".join(sentry.texts)
@@ -99,8 +103,27 @@ def test_a_terminal_failure_in_a_forked_work_horse_is_one_event(work):
     assert (event["release"], event["environment"]) == ("1.2.3", "test")
 
 
-def test_a_job_that_returns_makes_no_event(work):
-    assert work.events["come_back_later"] == []
+@pytest.mark.parametrize("job", ["come_back_later", "log_a_warning"])
+def test_a_job_that_returns_makes_no_event(work, job):
+    assert work.events[job] == []
+
+
+def test_a_job_that_logs_an_error_and_returns_is_one_event(work):
+    event = work.event_of("log_an_error")
+    assert (event["level"], event["logger"]) == ("error", "tests.watch.jobs")
+    assert event["logentry"] == {"message": "no lead for %s", "formatted": "no lead for +…43"}
+    assert event["tags"]["owner"] == "ops@example.org"
+    assert event["extra"]["rq-job"]["job_id"] == event["tags"]["call_key"]
+
+
+def test_what_a_job_caught_and_logged_is_grouped_as_if_it_had_been_raised(work):
+    event = work.event_of("log_what_it_caught")
+    assert event["fingerprint"] == ["callbridge", "crm.400"]
+    assert event["exception"]["values"][-1]["value"] == "phone +…43 is not allowed"
+
+
+def test_what_is_logged_and_then_raised_is_one_event(work):
+    assert work.event_of("log_and_raise")["tags"]["cause"] == "crm.400"
 
 
 def test_tags_do_not_reach_the_next_job(work):
@@ -183,7 +206,7 @@ import logging, sys
 from bridge.errors import Permanent
 from bridge.watch import alerts
 alerts.configure(sys.argv[1], owner="ops")
-logging.getLogger("any").error("an error in the log is no event")
+logging.getLogger("any").warning("no event")
 error = Permanent("gone", cause="crm.404")
 alerts.report(error, call_key="twilio-CA1", owner="ops", cause="crm.404", step="tag_lead")
 alerts.report(error, call_key="twilio-CA1", owner="ops", cause="crm.404", step="tag_lead")
@@ -208,6 +231,55 @@ def test_reporting_the_same_error_twice_makes_one_event_and_leaves_no_tags(sentr
     }
     assert following["tags"] == {"owner": "ops"}
     assert [check_in["monitor_slug"] for check_in in sentry.check_ins] == ["oldest-pending"]
+
+
+ENDS = """
+import logging, sys, threading
+from bridge.settings import LogFormat
+from bridge.watch import alerts, logs
+logs.configure(LogFormat.JSON, "INFO", sys.stderr)
+alerts.configure(sys.argv[1], owner="ops")
+def fail():
+    raise RuntimeError("for +12025550143")
+if sys.argv[2] == "thread":
+    threading.Thread(target=fail).start()
+elif sys.argv[2] == "child":
+    from bridge.work.supervisor import Child, _live
+    import os
+    if os.fork() == 0:
+        _live(Child("sweeper", fail), os.getppid())
+    os.wait()
+elif sys.argv[2] == "line":
+    logs.fact(logging.getLogger("bridge.intake.webhook"), "event could not be kept", level=logging.ERROR, provider="twilio", caller="Ada")
+    logging.getLogger("bridge.work.sweep").error("an entry cannot be read", extra={"call_key": "twilio-CA1", "body": "Ada Example"})
+else:
+    fail()
+"""
+
+
+@pytest.mark.parametrize("where", ["thread", "child"])
+def test_an_exception_that_ends_a_thread_or_a_child_is_one_event(sentry, where):
+    run_python("-c", ENDS, sentry.dsn, where)
+    [event] = sentry.wait_for(1)
+    assert event["exception"]["values"][-1]["value"] == "for +…43"
+
+
+def test_an_exception_that_ends_the_process_is_one_event(sentry):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, sentry.dsn, "main"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    [event] = sentry.wait_for(1)
+    assert event["exception"]["values"][-1]["value"] == "for +…43"
+
+
+def test_of_a_line_in_the_log_only_fields_of_our_own_leave(sentry):
+    run_python("-c", ENDS, sentry.dsn, "line")
+    first, second = sentry.wait_for(2)
+    assert first["logentry"] == {"message": "event could not be kept", "formatted": "event could not be kept"}
+    assert first["extra"] == {"facts": {"provider": "twilio", "caller": "***"}}
+    assert second["extra"] == {"call_key": "twilio-CA1"}
+    assert nothing_personal(*sentry.texts)
 
 
 TELLS = """

@@ -9,7 +9,7 @@ import pytest
 from bridge.ledger.entry import Cause
 from bridge.watch import promises
 from bridge.watch.closing import lasted, over
-from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Figures
+from bridge.watch.promises import BUDGET, DIED, FAILURES, LATE, SILENCE, SLOW, TIMED_OUT, Figures
 from bridge.watch.standing import Kind, Sending
 from tests.support.builders import NOW, make_settings
 
@@ -32,6 +32,8 @@ def lines(cause: str, figures: Figures) -> tuple[str, ...]:
         pytest.param(SLOW, Figures(took={"+Inf": 3}), {}, "had 3 leads: too few", id="there are hardly any leads, and they are slow"),
         pytest.param(FAILURES, Figures(leads=99, failures=1), {}, "1 of the last hours' 100 calls failed for good", id="few fail"),
         pytest.param(FAILURES, Figures(failures=1), {}, "had 1 lead or failure: too few", id="hardly any call, and it failed"),
+        pytest.param(DIED, Figures(), {}, "none was cut short by the death", id="two hours without a death"),
+        pytest.param(TIMED_OUT, Figures(), {}, "none was cut short by the time limit", id="two hours within the limit"),
         pytest.param(BUDGET, Figures(left_today=180_000), {}, "180000 of 200000 requests", id="a new day"),
         pytest.param(SILENCE, Figures(silent_s=2), {"silence_s": 60.0}, "A call has come", id="a call came"),
         pytest.param(SILENCE, Figures(silent_s=1e5), {}, "not watched any more", id="the setting is gone, and no call came"),

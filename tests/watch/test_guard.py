@@ -1,4 +1,4 @@
-"""The storm guard: of a cause two in a minute, five in a row, then one an hour, all of them counted; without Redis everything passes."""
+"""The storm guard: of a cause two in a minute, five in a row, then one an hour, all counted; without Redis each process for itself."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import redis
 
 from bridge.ledger import keys
 from bridge.watch import alerts
-from bridge.watch.guard import IN_A_ROW, PASSES, REFILL_S, RESTED_S, StormGuard, Verdict
+from bridge.watch.guard import AWAY_S, CAUSES, HELD, IN_A_ROW, PASSES, REFILL_S, RESTED_S, StormGuard, Verdict
 from tests.support.broken import unreachable
+from tests.support.builders import Clock
 from tests.support.storms import make_older
-
-HELD = Verdict(passes=False)
 
 
 @pytest.fixture
@@ -87,9 +86,52 @@ def test_what_the_guard_remembers_goes_by_itself(guard: StormGuard, connection: 
     assert 0 < connection.ttl(f"{name}:withheld") <= 2 * REFILL_S
 
 
-def test_without_redis_everything_passes() -> None:
+def test_without_redis_two_in_a_minute_pass_and_the_rest_is_counted() -> None:
+    clock = Clock(0)
+    guard = StormGuard("redis://unused", connect=lambda _url: unreachable(), clock=clock.now)
+    assert [guard.admit("a") for _ in range(4)] == [PASSES, PASSES, HELD, HELD]
+    assert guard.admit("b") == PASSES, "another cause has a budget of its own"
+    clock.advance(59)
+    assert guard.admit("a") == HELD
+    clock.advance(1)
+    assert guard.admit("a") == Verdict(passes=True, withheld=3)
+    assert guard.admit("a") == PASSES, "what was told is not told again"
+
+
+def test_what_was_withheld_without_redis_is_told_when_it_is_back(redis_url: str, connection: redis.Redis) -> None:
+    del connection
+    clock = Clock(0)
+    guard = StormGuard("redis://away", connect=lambda _url: unreachable(), clock=clock.now)
+    for _ in range(5):
+        guard.admit("a")
+    guard._connection = redis.Redis.from_url(redis_url)
+    assert guard.admit("b") == PASSES
+    assert guard.admit("a") == HELD, "it is left alone for some seconds"
+    clock.advance(AWAY_S)
+    assert guard.admit("a") == Verdict(passes=True, withheld=4)
+
+
+def test_a_redis_that_does_not_answer_is_not_asked_for_each_error() -> None:
+    """Whoever logs an error waits for the guard: with a Redis that hangs, all of them for a second and a half each."""
+    asked = []
+    clock = Clock(0)
+
+    def connect(url: str) -> redis.Redis:
+        asked.append(url)
+        raise redis.ConnectionError
+
+    guard = StormGuard("redis://unused", connect=connect, clock=clock.now)
+    for _ in range(50):
+        guard.admit("a")
+        clock.advance(0.2)
+    assert len(asked) == 2
+
+
+def test_messages_that_differ_each_time_do_not_fill_the_memory() -> None:
     guard = StormGuard("redis://unused", connect=lambda _url: unreachable())
-    assert [guard.admit("a") for _ in range(4)] == [PASSES] * 4
+    for number in range(3 * CAUSES):
+        assert guard.admit(str(number)) == PASSES
+    assert len(guard._alone._causes) <= CAUSES
 
 
 def test_nothing_is_connected_before_the_first_alert() -> None:
@@ -129,6 +171,9 @@ def raised(kind: str, function: str):
         (event(exception=raised("KeyError", "f")), event(exception=raised("OSError", "f")), False),
         (event(message="a"), event(message="b"), False),
         (event(exception={"values": []}), event(), True),
+        (event(logentry={"message": "for %s", "formatted": "for 1"}), event(logentry={"message": "for %s", "formatted": "for 2"}), True),
+        (event(logentry={"message": "a"}), event(logentry={"message": "b"}), False),
+        (event(logger="a", logentry={"message": "x"}), event(logger="b", logentry={"message": "x"}), False),
     ],
 )
 def test_what_sentry_would_group_shares_a_budget(one, other, same) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import redis
@@ -12,11 +13,12 @@ from bridge.crm.pacing import Pacing
 from bridge.ledger import index, keys, moves, owed
 from bridge.ledger.entry import Cause
 from bridge.watch import promises
-from bridge.watch.promises import BUDGET, FAILURES, LATE, SILENCE, SLOW, Breach, Figures, breaches, span
+from bridge.watch.promises import BUDGET, DIED, FAILURES, LATE, SILENCE, SLOW, TIMED_OUT, Breach, Figures, breaches, span
 from tests.support.broken import unreachable
 from tests.support.builders import NOW, make_call, make_settings, make_trouble, parked_entry, running_entry
 from tests.support.house import House
 
+AGAIN = {"delay": 1.0, "spend": True, "cause": "worker.timeout", "message": "over", "step": None, "trace_id": None}
 [CALLS] = promises.processes(make_settings())
 
 
@@ -114,6 +116,8 @@ def test_a_look_costs_the_same_however_many_calls_there_are(house: House) -> Non
         pytest.param(Figures(leads=9, failures=10), {}, [], id="too few calls to speak of a share"),
         pytest.param(Figures(leads=18, failures=2), {}, [], id="as many failures as allowed"),
         pytest.param(Figures(leads=17, failures=3), {}, [FAILURES], id="too many failures"),
+        pytest.param(Figures(leads=99, died=1), {}, [DIED], id="one process died"),
+        pytest.param(Figures(leads=99, timed_out=2), {}, [TIMED_OUT], id="two attempts ran into the time limit"),
         pytest.param(Figures(left_today=20_000), {}, [], id="a tenth of the budget is left"),
         pytest.param(Figures(left_today=19_999), {}, [BUDGET], id="less than a tenth is left"),
         pytest.param(Figures(silent_s=1e6), {}, [], id="silence is normal unless told otherwise"),
@@ -128,13 +132,33 @@ def test_which_promises_are_broken(figures, of, broken) -> None:
 
 def test_a_breach_says_what_is_the_case_and_what_to_do() -> None:
     everything = Figures(
-        oldest_s=200, late=3, took={"+Inf": 30}, leads=1, failures=30, attention=dict.fromkeys(Cause, 2), left_today=1, silent_s=9e5
+        oldest_s=200,
+        late=3,
+        took={"+Inf": 30},
+        leads=1,
+        failures=30,
+        died=1,
+        timed_out=2,
+        attention=dict.fromkeys(Cause, 2),
+        left_today=1,
+        silent_s=9e5,
     )
     found = breaches(replace(CALLS, silence_s=60.0), everything)
     assert {breach.cause for breach in found} == set(promises.CAUSES)
     assert all(breach.say.endswith(".") and breach.do.endswith(".") for breach in found)
     assert found[1].say == "30 of the last hours' 30 leads took more than 60 s; 60 s are promised."
     assert found[0].say == "3 calls wait longer than the promised 60 s; the oldest for 3 min."
+
+
+def test_attempts_that_were_cut_short_are_counted_for_two_hours(house: House) -> None:
+    for end in (moves.put_back, partial(moves.wait, **AGAIN)):
+        house.put(running_entry())
+        house.change(end)
+    figures = promises.read(house.store, CALLS)
+    assert (figures.died, figures.timed_out) == (1, 1)
+    house.clock.advance(2 * 3600)
+    figures = promises.read(house.store, CALLS)
+    assert (figures.died, figures.timed_out) == (0, 0)
 
 
 def test_callers_are_counted_once_however_often_they_rang(house: House) -> None:

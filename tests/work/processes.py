@@ -93,6 +93,8 @@ class Processes:
         for pid in {*self.others, *forked}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        # One that is not gone yet may still wait for a job at Redis, and would be given that of the next test.
+        await_true(lambda: not any(map(is_alive, {*self.others, *forked})), "the forked processes to be gone")
 
 
 @contextlib.contextmanager
