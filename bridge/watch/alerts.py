@@ -38,6 +38,7 @@ from bridge.watch.delivery import AwaitedTransport, awaited, is_awaited
 from bridge.watch.guard import PASSES, Admit, Verdict
 from bridge.watch.logs import fact
 from bridge.watch.masking import mask, mask_value
+from bridge.watch.quoted import mask_quotes
 
 log = logging.getLogger(__name__)
 
@@ -238,7 +239,9 @@ def _exception(item: dict[str, Any]) -> dict[str, Any]:
     bare = [{name: value for name, value in frame.items() if name != "vars"} for frame in frames]
     kept = {name: item[name] for name in ("type", "module", "thread_id") if name in item}
     mechanism = _only(item.get("mechanism") or {}, frozenset({"type", "handled", "exception_id", "parent_id"}))
-    return kept | {"value": mask(str(item.get("value") or "")), "mechanism": mechanism, "stacktrace": {"frames": bare}}
+    module = item.get("module")
+    kind = f"{module}.{item.get('type')}" if module and module != "builtins" else str(item.get("type"))
+    return kept | {"value": mask(mask_quotes(kind, str(item.get("value") or ""))), "mechanism": mechanism, "stacktrace": {"frames": bare}}
 
 
 def _crumb(crumb: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from typing import Any, TextIO
 
 from bridge.settings import LogFormat
 from bridge.watch.masking import mask, mask_value
+from bridge.watch.quoted import mask_traceback
 
 _bound: ContextVar[Mapping[str, object]] = ContextVar("bound", default={})  # noqa: B039 - never changed in place, only replaced
 _FACTS = "facts"
@@ -194,7 +195,7 @@ def _message(record: logging.LogRecord) -> str:
         text = record.getMessage()
     except Exception:  # noqa: BLE001 - arguments that do not fit are still worth reading
         text = f"{record.msg} {record.args!r}"
-    return mask(_ANSI.sub("", text))
+    return mask(mask_traceback(_ANSI.sub("", text)))  # RQ writes the traceback of a failed job into the message
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -207,9 +208,9 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 def _traces(record: logging.LogRecord) -> dict[str, str]:
     traces = {}
     if record.exc_info and record.exc_info[0]:
-        traces["error"] = mask("".join(traceback.format_exception(*record.exc_info)).rstrip())
+        traces["error"] = mask(mask_traceback("".join(traceback.format_exception(*record.exc_info)).rstrip()))
     elif record.exc_text:  # the record came from another process, its exception already made text
-        traces["error"] = mask(record.exc_text)
+        traces["error"] = mask(mask_traceback(record.exc_text))
     if record.stack_info:
         traces["stack"] = mask(record.stack_info)
     return traces
