@@ -10,17 +10,19 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
-from flask import Blueprint, Flask, Request, Response, current_app, redirect, render_template, request, session, url_for
+from flask import Blueprint, Flask, Request, Response, after_this_request, current_app, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import Limiter
 from flask_login import LoginManager, current_user, login_user, logout_user  # type: ignore[import-untyped]  # - ships no types
 from flask_wtf import CSRFProtect  # type: ignore[import-untyped]  # - ships no types
 from werkzeug.exceptions import Forbidden, NotFound
 
+from bridge.console.devices import Devices
 from bridge.console.users import Account, Role, Users
 from bridge.ledger import keys
 
@@ -91,6 +93,7 @@ class Access:
         self._csrf.init_app(app)
         self._logins(app)
         self._prefix = routes.url_prefix or ""
+        self._devices = Devices(self._prefix or "/", self._is_https)
         app.before_request(self._limit_the_form)  # before the limiter, which reads the form
         self.limiter = _limiter(app, connection)
         routes.before_request(self._only_whom_the_guard_lets_in)
@@ -118,10 +121,20 @@ class Access:
         return self.users.with_header(lambda name: asked.headers.get(name, ""))
 
     def throttled(self, login: Callable[[], ResponseReturnValue]) -> Callable[[], ResponseReturnValue]:
-        """The login, with failed ones counted by address and by name: one address may try many names, and many addresses one name."""
-        by_address = self.limiter.limit(FAILED_LOGINS, methods=["POST"], deduct_when=is_failed_login)
-        by_name = self.limiter.limit(FAILED_LOGINS, key_func=_tried_name, methods=["POST"], deduct_when=is_failed_login)
-        return cast("Callable[[], ResponseReturnValue]", by_address(by_name(login)))
+        """The login, with failed ones counted by address and by name: one address may try many names, and many addresses one name.
+
+        Those from a browser in which that name has logged in before are counted by the browser alone (bridge/console/devices.py).
+        """
+        failed = partial(self.limiter.limit, FAILED_LOGINS, methods=["POST"], deduct_when=is_failed_login)
+        by_address = failed(exempt_when=lambda: self._devices.nonce(tried_name()) is not None)
+        by_name_or_device = failed(key_func=self._name_or_device)
+        return cast("Callable[[], ResponseReturnValue]", by_address(by_name_or_device(login)))
+
+    def _name_or_device(self) -> str:
+        """The name is digested: people type passwords into the wrong field."""
+        name = tried_name()
+        nonce = self._devices.nonce(name)
+        return f"device:{nonce}" if nonce else f"name:{keys.digest(name)}"
 
     def log_in(self, account: Account) -> None:
         session.clear()  # nothing of what was there before the login survives it
@@ -129,6 +142,7 @@ class Access:
         session["began_at"] = time.time()
         session["id"] = secrets.token_hex(16)
         login_user(account)
+        after_this_request(lambda response: self._devices.remember(response, account.name))
 
     def log_out(self) -> None:
         """End the session wherever its cookie is. Raises redis.RedisError."""
@@ -192,9 +206,8 @@ def client_address() -> str:
     return told or request.remote_addr or "unknown"
 
 
-def _tried_name() -> str:
-    """Digested: people type passwords into the wrong field."""
-    return "name:" + keys.digest(request.form.get("name", "").strip())
+def tried_name() -> str:
+    return request.form.get("name", "").strip()
 
 
 def _limiter(app: Flask, connection: redis.Redis) -> Limiter:
@@ -221,6 +234,9 @@ ERRORS = {
     403: ("Not with your role", "Your role may look, and not do this. Ask somebody who is operator or owner."),
     404: ("Nothing here", "The call has been forgotten, or its key is mistyped. Search for it by contact or by the last four digits."),
     413: ("Too much was sent", "No form of the console is that large; nothing was changed."),
-    429: ("Too many failed logins", "Wait a quarter of an hour, then try again. A forgotten password is set anew in CONSOLE_USERS."),
+    429: (
+        "Too many failed logins",
+        "Wait a quarter of an hour, or use a browser that has logged in before. A forgotten password is set anew in CONSOLE_USERS.",
+    ),
     500: ("This did not work", "The fault is in the console; nothing of a call was changed. The log of the web process says more."),
 }

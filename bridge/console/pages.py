@@ -14,7 +14,7 @@ from flask import abort, flash, redirect, render_template, request, send_from_di
 from flask.typing import ResponseReturnValue
 
 from bridge.console import filters, ignored, present, summary, today
-from bridge.console.access import Access, guard, me, safe_next
+from bridge.console.access import Access, guard, me, safe_next, tried_name
 from bridge.console.actions import Desk, mark
 from bridge.console.bulk import Bulk
 from bridge.console.users import Role
@@ -65,7 +65,7 @@ class Pages:
         wanted = safe_next(request.values.get("next"))
         if request.method == "GET":
             return render_template("console/login.html", next=wanted, failed=False)
-        account = self.access.users.with_password(request.form.get("name", "").strip(), request.form.get("password", ""))
+        account = self.access.users.with_password(tried_name(), request.form.get("password", ""))
         if account is None:
             return render_template("console/login.html", next=wanted, failed=True), 401
         self.access.log_in(account)
