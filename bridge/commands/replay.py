@@ -26,6 +26,7 @@ from bridge.providers.registry import PROVIDERS
 
 PART = 500  # calls that are looked at, then put back, before the next ones
 LOOKS = 25  # contacts that GoHighLevel is asked about beforehand, for some seconds at most
+ANSWERS, NOT_ASKED = "answers", "not asked"  # what is told of GoHighLevel, or else why it could not be asked
 SHOWN = 50  # doubtful calls that are told in lines; --json tells all
 
 
@@ -100,7 +101,7 @@ class Sums:
         self.clean += len(survey.clean)
         self.replayed += replayed
         self.looked += len(survey.looked)
-        self.failure = self.failure or survey.failure
+        self.failure = self.failure or (survey.unasked.says_of_cause if survey.unasked else None)
         self.doubtful += survey.doubtful
 
 
@@ -121,7 +122,7 @@ def _replay_all(desk: Desk, wanted: Wanted, *, by: str, reason: str, dry_run: bo
         "replayed": sums.replayed,
         "left": left,
         "looked_at": sums.looked,
-        "crm": sums.failure or ("answers" if sums.looked else "not asked"),
+        "crm": sums.failure or (ANSWERS if sums.looked else NOT_ASKED),
         "requests_left_today": desk.left_today(),
         "start_every_s": round(desk.replay_every_s, 3),
         "calls": [_shown(preview) for preview in sums.doubtful],
@@ -191,13 +192,15 @@ def _lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _sum_lines(result: Mapping[str, Any]) -> list[str]:
+    is_failure = result["crm"] not in (ANSWERS, NOT_ASKED)
+    crm = result["crm"].rstrip(".") if is_failure else f"GoHighLevel: {result['crm']}"
     lines = [
         f"{result['found']:,} need attention: {result['clean']:,} can be replayed as they are, {result['need_reason']:,} need a reason.",
-        f"GoHighLevel: {result['crm'].rstrip('.')}. Requests left today: {result['requests_left_today']:,}.",
+        f"{crm}. Requests left today: {result['requests_left_today']:,}.",
         f"One call starts every {result['start_every_s']} s.",
     ]
     unlooked = result["found"] - result["looked_at"]
-    if unlooked and result["crm"] in ("answers", "not asked"):
+    if unlooked and not is_failure:
         lines += [
             f"The contacts of {result['looked_at']:,} calls were looked at in GoHighLevel, those of {unlooked:,} were not.",
             "Each is looked at again right before its call is sent.",

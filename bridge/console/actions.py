@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.clock import Clock
-from bridge.crm.base import Crm
 from bridge.errors import BridgeError, Gone, NotYet, StepFailed, WrongMove
 from bridge.intake import later, replay
-from bridge.intake.replay import InCrm, Preview
+from bridge.intake.replay import InCrm, Preview, Reads
 from bridge.ledger import by_hand, keys, moves, turns
 from bridge.ledger.claims import Claims
 from bridge.ledger.entry import Entry, State
@@ -26,7 +25,7 @@ from bridge.work.attempt import Planner
 
 BULK = 5000  # calls that one page looks at; the next page goes on behind them
 LOOKS = 10  # contacts that one page asks GoHighLevel about; each call is asked about again before it is sent (bridge/work/last_look.py)
-LOOKS_S = 5.0  # and how long it asks: Heroku's router waits 30 s for the page
+LOOKS_S = 5.0  # and after how long it begins with no further one; the look as a whole ends by itself (bridge/console/glance.py)
 REASON_CHARS = 500
 OWNER_CHARS = 80
 REQUESTS_A_CALL = 4  # to the CRM, for a new caller (docs/guarantees.md): three, and the look before them
@@ -56,10 +55,14 @@ class Survey:
 
     previews: tuple[Preview, ...]
     after: Place | None  # where the calls begin that this page does not take in; None: it takes in all
-    failure: str | None  # why the CRM could not be asked
+    unasked: InCrm | None  # why the CRM could not be asked
     left_today: int  # requests to the CRM
     start_every_s: float
     looked: Mapping[str, InCrm] = field(default_factory=dict)  # call key → what the CRM shows, of those that it was asked about
+
+    @property
+    def failure(self) -> str | None:
+        return self.unasked.failure if self.unasked else None
 
     @property
     def unlooked(self) -> int:
@@ -91,7 +94,7 @@ class Desk:
 
     store: Store
     claims: Claims
-    make_crm: Callable[[], Crm]
+    make_crm: Callable[[], Reads]
     plan: Planner
     steps: Sequence[str]
     location_id: str
@@ -132,19 +135,18 @@ class Desk:
         self._know(from_step)
         page = self.store.find.page(wanted, after=after, limit=size)
         seen = replay.look_at_many(self.make_crm(), page.entries, limit=looks, within_s=LOOKS_S) if page.entries and ask else {}
-        failure = next((one.failure for one in seen.values() if one.failure), None)
-        looked = {} if failure else seen
+        unasked = next((one for one in seen.values() if one.failure), None)
+        looked = {} if unasked else seen
         more = page.after and self.store.find.page(wanted, after=page.after, limit=1)  # a page that is full need not be followed by one
         behind = page.after if more and (more.entries or more.after) else None
-        previews = self.judge(page.entries, failure, from_step, looked)
-        return Survey(previews, behind, failure, self.left_today(), self.replay_every_s, looked)
+        previews = self.judge(page.entries, unasked, from_step, looked)
+        return Survey(previews, behind, unasked, self.left_today(), self.replay_every_s, looked)
 
     def judge(
-        self, entries: Sequence[Entry], failure: str | None, from_step: str | None = None, looked: Mapping[str, InCrm] | None = None
+        self, entries: Sequence[Entry], unasked: InCrm | None, from_step: str | None = None, looked: Mapping[str, InCrm] | None = None
     ) -> tuple[Preview, ...]:
-        """A replay of each. `failure`: why the CRM could not be asked. `looked`: what it shows of some of them."""
-        unasked, brought = InCrm(failure=failure) if failure else None, later.brought(self.store, entries)
-        seen = looked or {}
+        """A replay of each. `unasked`: why the CRM could not be asked. `looked`: what it shows of some of them."""
+        brought, seen = later.brought(self.store, entries), looked or {}
         return tuple(self._judge(entry, brought.get(entry.call_key), seen.get(entry.call_key, unasked), from_step) for entry in entries)
 
     def _know(self, step: str | None) -> None:

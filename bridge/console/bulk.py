@@ -254,7 +254,10 @@ class Bulk:
         entries = {entry.call_key: entry for entry in self.desk.store.get_many(call_key for call_key, _ in batch)}
         same = [entries[call_key] for call_key, seen in batch if call_key in entries and mark(entries[call_key]) == seen]
         previews = (
-            {one.entry.call_key: one for one in self.desk.judge(same, work.failure, work.step, work.looked)}
+            {
+                one.entry.call_key: one
+                for one in self.desk.judge(same, InCrm(failure=work.failure) if work.failure else None, work.step, work.looked)
+            }
             if work.action == "replay"
             else {}
         )

@@ -17,10 +17,10 @@ from bridge.console.access import Access
 from bridge.console.acting import Acting
 from bridge.console.actions import REQUESTS_A_CALL, Desk
 from bridge.console.bulk import Bulk
+from bridge.console.glance import Glance
 from bridge.console.many import Many
 from bridge.console.pages import STATIC, Pages, without_redis
 from bridge.console.users import Role, parse
-from bridge.crm.base import Crm
 from bridge.crm.gohighlevel import GoHighLevel
 from bridge.crm.http import Timeouts
 from bridge.crm.location_cache import LocationCache
@@ -30,8 +30,7 @@ from bridge.parts import Parts
 from bridge.settings import DAY_S
 from bridge.work import queues
 
-# Somebody waits for the page, and Heroku's router for 30 s at most: two reads and their turns in the budget have to fit.
-LOOK_CONNECT_S, LOOK_READ_S = 2.0, 5.0
+LOOK_CONNECT_S, LOOK_READ_S = 2.0, 5.0  # for one question; how long a look may take in all stands in glance.py
 
 
 def install(app: Flask, parts: Parts) -> None:
@@ -69,7 +68,7 @@ def desk(parts: Parts) -> Desk:
     return Desk(
         store=parts.store,
         claims=parts.claims,
-        make_crm=partial(_crm, parts),
+        make_crm=partial(_glance, parts),
         plan=parts.plan,
         steps=tuple(step.name for step in parts.steps),
         location_id=settings.ghl_location_id,
@@ -79,14 +78,20 @@ def desk(parts: Parts) -> Desk:
     )
 
 
-def _crm(parts: Parts) -> Crm:
+def _glance(parts: Parts) -> Glance:
+    settings = parts.settings
+    timeouts = Timeouts(min(settings.ghl_connect_timeout_s, LOOK_CONNECT_S), min(settings.ghl_read_timeout_s, LOOK_READ_S))
+    return Glance(partial(_crm, parts), timeouts)
+
+
+def _crm(parts: Parts, timeouts: Timeouts) -> GoHighLevel:
     """A client for one look: it belongs to one thread, keeps nothing open, and leaves the live calls their share of the budget."""
     settings = parts.settings
     return GoHighLevel(
         base_url=settings.ghl_base_url,
         token=settings.ghl_token.get_secret_value(),
         location_id=settings.ghl_location_id,
-        timeouts=Timeouts(min(settings.ghl_connect_timeout_s, LOOK_CONNECT_S), min(settings.ghl_read_timeout_s, LOOK_READ_S)),
+        timeouts=timeouts,
         pacing=parts.pacing,
         cache=LocationCache(parts.connection),
         background=True,

@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from bridge import numbers
-from bridge.crm.base import Contact, Crm
+from bridge.crm.base import Contact, Note
 from bridge.crm.causes import Cause
-from bridge.errors import Gone, NotYet, StepFailed
+from bridge.errors import Gone, NotYet, Permanent, StepFailed
 from bridge.ledger import by_hand
 from bridge.ledger.entry import Entry, Plan, State
 from bridge.watch.masking import mask
@@ -31,8 +32,19 @@ WORDS = {"opted out": "replay.opted_out", "gone": "replay.gone", "changed": "rep
 OF_NEW = ("gone", "changed")  # a contact that was made just now may look like that
 
 
+class Reads(Protocol):
+    """What is asked of a Crm here; a page asks it with an end (bridge/console/glance.py), a worker without."""
+
+    def location(self) -> object: ...
+
+    def find_contact(self, phone: str) -> Contact | None: ...
+
+    def list_notes(self, contact_id: str) -> tuple[Note, ...]: ...
+
+
 class Level(StrEnum):
     WELL = "well"
+    UNKNOWN = "unknown"  # it could not be asked; why that is no danger, or that a reason is needed, is said beside it
     WARNING = "warning"  # replaying in spite of it needs a typed reason
     STOP = "stop"  # there is nothing to replay
 
@@ -48,14 +60,24 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class InCrm:
-    """What the CRM shows of a call now. `failure` set: it could not be asked, and the rest is unknown."""
+    """What the CRM shows of a call now. `failure` set: it refused or, with `is_silent`, gave no answer; what was not shown is unknown."""
 
     failure: str | None = None
+    is_silent: bool = False
+    unasked: tuple[str, ...] = ()  # what is not known for that reason, in a person's words
     found_id: str | None = None  # the contact that the caller's number leads to
     tags: tuple[str, ...] = ()
     is_opted_out: bool = False  # "do not disturb" is set on the contact
     notes: int | None = None  # that carry this call's key; None: there is no contact to look at
     is_gone: bool = False  # the contact that the ledger remembers
+
+    @property
+    def says_of_cause(self) -> str | None:
+        """What a failure means for the cause: a refusal is an answer, silence is none."""
+        means = (
+            "Whether the cause has gone could not be asked" if self.is_silent else "The cause still stands. GoHighLevel was asked just now"
+        )
+        return f"{means}: {self.failure}" if self.failure else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +104,17 @@ class Preview:
         return tuple(check.name for check in self.checks if check.level is Level.WARNING)
 
 
-def look(crm: Crm, entry: Entry) -> InCrm:
-    """Ask the CRM all that a page shows of a call. Never raises StepFailed; what fails is the answer to whether the cause has gone."""
+def look(crm: Reads, entry: Entry) -> InCrm:
+    """Ask the CRM all that a page shows of a call. Never raises StepFailed: what was shown before something failed stands."""
+    known = None
     try:
-        return ask(crm, entry, with_notes=True)
+        known = _whose(crm, entry)
+        return _with_notes(crm, entry, known, entry.contact_id or known.found_id)
     except StepFailed as error:
-        return failed(error)
+        return failed(error, known)
 
 
-def look_at_many(crm: Crm, entries: Iterable[Entry], *, limit: int, within_s: float) -> dict[str, InCrm]:
+def look_at_many(crm: Reads, entries: Iterable[Entry], *, limit: int, within_s: float) -> dict[str, InCrm]:
     """Call key → what the CRM shows, for as many calls as `limit` contacts and `within_s` seconds allow; each contact is asked for once.
 
     The first look that fails is the last: what follows would fail as well, or has to wait. None at all where the budget is spent for the
@@ -113,14 +137,20 @@ def look_at_many(crm: Crm, entries: Iterable[Entry], *, limit: int, within_s: fl
     return told
 
 
-def ask(crm: Crm, entry: Entry, *, with_notes: bool = False) -> InCrm:
-    """What the CRM shows of a call: one read, one more where its contact is known or `with_notes` is set. Raises StepFailed."""
+def ask(crm: Reads, entry: Entry) -> InCrm:
+    """What the CRM shows of a call: one read, one more where its contact is known. Raises StepFailed."""
+    return _with_notes(crm, entry, _whose(crm, entry), entry.contact_id)
+
+
+def _whose(crm: Reads, entry: Entry) -> InCrm:
     phone = _phone(entry)
     if phone is None and entry.contact_id is None:
         crm.location()  # nobody to ask about: at least whether it answers
     found = _find(crm, phone) if phone else None
-    known = InCrm(found_id=found.id, tags=found.tags or (), is_opted_out=found.dnd is True) if found else InCrm()
-    contact_id = entry.contact_id or (found.id if found and with_notes else None)
+    return InCrm(found_id=found.id, tags=found.tags or (), is_opted_out=found.dnd is True) if found else InCrm()
+
+
+def _with_notes(crm: Reads, entry: Entry, known: InCrm, contact_id: str | None) -> InCrm:
     if contact_id is None:
         return known
     try:
@@ -130,16 +160,23 @@ def ask(crm: Crm, entry: Entry, *, with_notes: bool = False) -> InCrm:
     return replace(known, notes=notes)
 
 
-def failed(error: StepFailed) -> InCrm:
+_OF_NOTES = "what it carries of this call already"
+_OF_CONTACT = ("which contact the caller has", "whether it wants to be contacted", _OF_NOTES)
+
+
+def failed(error: StepFailed, known: InCrm | None = None) -> InCrm:
+    """What a look comes to that failed; `known` is what it had been shown until then."""
     said = mask(str(error))
-    return InCrm(failure=f"{said.rstrip('.')}. {error.hint}" if error.hint else said)
+    told = f"{said.rstrip('.')}. {error.hint}" if error.hint else said
+    unasked = (_OF_NOTES,) if known else _OF_CONTACT
+    return replace(known or InCrm(), failure=told, is_silent=not isinstance(error, Permanent), unasked=unasked)
 
 
 def _phone(entry: Entry) -> str | None:
     return entry.facts.caller.e164 if entry.facts.caller else None
 
 
-def _find(crm: Crm, phone: str) -> Contact | None:
+def _find(crm: Reads, phone: str) -> Contact | None:
     """The caller's contact, by every spelling of the line, as the step will look for it."""
     for spelling in numbers.spellings(phone):
         found = crm.find_contact(spelling)
@@ -184,18 +221,26 @@ def _checks(
         return
     if crm is not None:
         yield _cause(entry, crm)
+    if crm is not None and crm.unasked and (_phone(entry) or entry.contact_id):
+        yield _unasked(crm)
     yield from _done(entry, plan, crm, from_step=from_step)
     yield from _relevance(entry, now, crm, later, fresh_s)
 
 
 def _cause(entry: Entry, crm: InCrm) -> Check:
-    if crm.failure:
-        return Check("cause", Level.WARNING, f"The cause still stands. GoHighLevel was asked just now: {crm.failure}")
+    if crm.says_of_cause:
+        return Check("cause", Level.WARNING, f"{crm.says_of_cause.rstrip('.')}.")
     if entry.trouble is not None and not entry.trouble.word.startswith("crm."):
         return Check(
             "cause", Level.WELL, "GoHighLevel answers, and accepts the token. Whether the cause itself is mended, you have to know."
         )
     return Check("cause", Level.WELL, "GoHighLevel answers, and accepts the token for this location.")
+
+
+def _unasked(crm: InCrm) -> Check:
+    what = ", ".join(crm.unasked)
+    say = f"Could not be asked: {what}. The replay asks itself before it sends anything, and sends nothing while there is no answer."
+    return Check("unasked", Level.UNKNOWN, say)
 
 
 def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None) -> Iterator[Check]:
@@ -214,7 +259,7 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
     if crm is not None and crm.notes:
         times = "the note of this call" if crm.notes == 1 else f"{crm.notes} notes of this call"
         yield Check("note", Level.WELL, f"The contact carries {times} already; it is brought up to date, not written twice.")
-    if crm is not None and not crm.failure and entry.contact_id is None:
+    if crm is not None and (crm.found_id or not crm.failure) and entry.contact_id is None:
         has, has_not = (
             "The caller has a contact in GoHighLevel; it is used, and none is created.",
             "GoHighLevel shows no contact for this caller. It is searched for again; if nothing is found, one is created.",
@@ -240,10 +285,10 @@ def _relevance(entry: Entry, now: float, crm: InCrm | None, later: Entry | None,
         yield Check("age", Level.WELL, f"The call is recent: younger than {fresh_s / 86_400:.0f} days.")
     if later is not None:
         yield Check("later", Level.WARNING, f"A later call of the same caller has been brought already: {later.call_key}.")
+    shown = tuple(doubts(entry, crm)) if crm is not None else ()
+    yield from shown
     if crm is None or crm.failure:
-        yield from _came_back(entry)
-    else:
-        yield from doubts(entry, crm)
+        yield from (check for check in _came_back(entry) if check.name not in {one.name for one in shown})
 
 
 def doubts(entry: Entry, crm: InCrm) -> Iterator[Check]:

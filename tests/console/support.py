@@ -112,9 +112,9 @@ class Site:
             self.parts.connection.delete("rq:queue:calls")
         return call_key
 
-    def park(self, number: int = 0, *, at: float | None = None) -> str:
+    def park(self, number: int = 0, *, at: float | None = None, **facts) -> str:
         """A call that needs attention, without anything having been asked."""
-        call_key = self.accept(number)
+        call_key = self.accept(number, **facts)
         now = self.store.clock.now() if at is None else at
 
         def parked(entry: Entry | None, _moment: object) -> Change:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
-from bridge.console import site as console
-from bridge.console.site import LOOK_READ_S
-from bridge.crm.pacing import LONGEST_SLEEP_S
 from bridge.intake.replay import FRESH_S
 from bridge.ledger import keys
 from bridge.ledger.entry import State
@@ -94,18 +90,6 @@ def test_a_cause_that_stands_is_said_and_asks_for_a_reason(site: Site, operator:
     assert "required" in page
     operator.send(one(call_key, "replay"), one(call_key, "replay"))
     assert site.entry(call_key).state is State.NEEDS_ATTENTION
-
-
-def test_a_gohighlevel_that_hangs_holds_nobody_up(site: Site, operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page is asked for while something is wrong, and a router gives it 30 s. The read time-out of workers is 10 s for each request."""
-    monkeypatch.setattr(console, "LOOK_READ_S", 0.3)
-    call_key = site.fail(0)
-    fault = site.ghl.add_fault("request_held", path="/contacts/search/duplicate")
-    begun = time.monotonic()
-    assert "The cause still stands" in operator.page(one(call_key, "replay"))
-    assert time.monotonic() - begun < 5
-    assert 2 * (console.LOOK_CONNECT_S + LOOK_READ_S + LONGEST_SLEEP_S) < 25
-    site.ghl.remove_fault(fault)
 
 
 def test_a_later_call_of_the_same_caller_is_pointed_out(site: Site, operator: Browser) -> None:
