@@ -15,8 +15,9 @@ import redis
 from flask import current_app
 
 from bridge.console import filters
-from bridge.console.actions import Declined, Desk, Survey
+from bridge.console.actions import Declined, Desk, Survey, named
 from bridge.console.site import desk as desk_of
+from bridge.console.typed import legible
 from bridge.errors import Transient
 from bridge.intake.replay import Preview
 from bridge.ledger.entry import Cause, State
@@ -63,16 +64,26 @@ def command(
     if call_keys and options:
         raise click.UsageError(f"--{' and --'.join(options)} choose among all calls: give them with --all, or name the calls by their keys")
     parts: Parts = current_app.extensions["callbridge"]
-    desk, who = desk_of(parts), by or getpass.getuser()
+    desk, who, reason = desk_of(parts), _who(by), legible(reason)
     try:
         if every:
             result = _replay_all(desk, _wanted(parts, options), by=who, reason=reason, dry_run=dry_run)
         else:
-            result = _replay_each(desk, call_keys, by=who, reason=reason, from_step=from_step, dry_run=dry_run)
+            result = _replay_each(desk, tuple(dict.fromkeys(call_keys)), by=who, reason=reason, from_step=from_step, dry_run=dry_run)
     except (redis.RedisError, Transient) as error:
         raise click.ClickException(f"Redis does not answer ({type(error).__name__}): check REDIS_URL") from None
     click.echo(json.dumps(result) if as_json else "\n".join(_lines(result)))
     sys.exit(0 if result["ok"] else 1)
+
+
+def _who(told: str | None) -> str:
+    """As it stands in the trail, which viewers read. A container may run as a user who has no name."""
+    try:
+        return named(told if told is not None else getpass.getuser())
+    except Declined:
+        raise click.UsageError("--by is a name") from None
+    except (KeyError, OSError):
+        return "flask replay"
 
 
 def _wanted(parts: Parts, options: Mapping[str, str]) -> Wanted:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bridge.clock import Clock
+from bridge.console import typed
+from bridge.console.typed import legible
 from bridge.errors import BridgeError, Gone, NotYet, StepFailed, WrongMove
 from bridge.intake import later, replay
 from bridge.intake.replay import InCrm, Preview, Reads
@@ -208,14 +210,17 @@ class Desk:
         return self.adopt_known(entry, self.known_contact(contact_id), by=by, reason=reason)
 
     def known_contact(self, contact_id: str) -> str:
-        """The id without blanks. Raises Declined where the CRM does not know the contact, or does not answer."""
+        """The id, of which its page's address may be given. Raises Declined where the CRM does not know the contact, or does not answer."""
         try:
-            self.make_crm().list_notes(contact_id.strip())
+            known = typed.contact_id(contact_id, self.location_id)
+            self.make_crm().list_notes(known)
+        except ValueError as wrong:
+            raise Declined(str(wrong)) from None
         except Gone:
             raise Declined("GoHighLevel knows no contact with this id in this location: copy it from the contact's address.") from None
         except StepFailed as error:
-            raise Declined(f"GoHighLevel could not be asked: {masked(str(error))} {error.hint}".strip()) from None
-        return contact_id.strip()
+            raise Declined(f"Nothing was done, since GoHighLevel did not confirm the contact. {replay.failed(error).failure}") from None
+        return known
 
     def adopt_known(self, entry: Entry, contact_id: str, *, by: str, reason: str, bulk: str | None = None) -> Entry:
         """As `adopt`, for a contact that the CRM is known to have. Raises Declined."""
@@ -299,7 +304,7 @@ class Desk:
 
 def cleaned(reason: str, *, needed: bool = False) -> str:
     """Kept for as long as the call, and shown to viewers: without numbers and addresses. Raises Declined where one is needed."""
-    text = masked(" ".join(reason.split()))[:REASON_CHARS]
+    text = masked(legible(reason))[:REASON_CHARS]
     if needed and not text:
         raise Declined("Type a reason: it is kept with the call.")
     return text
@@ -307,7 +312,7 @@ def cleaned(reason: str, *, needed: bool = False) -> str:
 
 def named(owner: str) -> str:
     """Who answers for a call from now on: shown to viewers, so an address may stand in it, and no number. Raises Declined for nobody."""
-    name = str(mask_value(" ".join(owner.split())[:OWNER_CHARS], "owner"))
+    name = str(mask_value(legible(owner)[:OWNER_CHARS], "owner"))
     if not name:
         raise Declined("Name the person who answers for it from now on.")
     return name

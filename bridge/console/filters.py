@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 
 from bridge import numbers
+from bridge.console.typed import digits, legible
 from bridge.ledger.entry import Cause, State
 from bridge.ledger.find import Place, Wanted
 
@@ -35,7 +36,7 @@ def read(arguments: Mapping[str, str], *, region: str, zone: tzinfo, caller: str
     return Wanted(
         state=_state(given["state"]),
         cause=_cause(given["cause"]),
-        provider=given["provider"],
+        provider=given["provider"].lower() if given["provider"] else None,
         dialled=numbers.dialled(given["dialled"], region) if given["dialled"] else None,
         location=given["location"],
         contact=given["contact"],
@@ -67,6 +68,7 @@ def _cause(text: str | None) -> Cause | None:
 
 
 def _last4(text: str | None) -> str | None:
+    text = digits(text) if text else text
     if text is not None and not re.fullmatch(r"[0-9]{4}", text):
         raise WrongFilter("last4 is four digits")
     return text
@@ -98,7 +100,7 @@ class Sought:
 
 
 def sought(text: str, *, region: str) -> Sought:
-    word = text.strip()[:_WORD_CHARS]
+    word = digits(legible(text))[:_WORD_CHARS]
     if re.fullmatch(r"[0-9]{4}", word):
         return Sought(last4=word)
     return Sought(

@@ -18,10 +18,10 @@ from bridge.sandbox.ghl import GhlStandIn
 from tests.console.support import NUMBERS, Browser, Site
 
 
-def replay(site: Site, *arguments: str) -> Result:
+def replay(site: Site, *arguments: str, by: str | None = "ops") -> Result:
     site.app.extensions["callbridge"] = site.parts
     with site.app.app_context():
-        return CliRunner().invoke(command, [*arguments, "--by", "ops"])
+        return CliRunner().invoke(command, [*arguments, *(["--by", by] if by is not None else [])])
 
 
 def test_a_dry_run_says_what_would_happen_and_changes_nothing(site: Site) -> None:
