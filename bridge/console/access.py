@@ -222,7 +222,8 @@ def _limiter(app: Flask, connection: redis.Redis) -> Limiter:
 
 
 def is_failed_login(response: Response) -> bool:
-    return response.status_code != 302
+    """A password was tried, and was wrong. What was not even tried (429, 400) or could not be (503) keeps nobody out any longer."""
+    return response.status_code == 401
 
 
 ERRORS = {

@@ -22,6 +22,7 @@ from bridge.console.words import Words, facts
 from bridge.intake import daily
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
+from bridge.providers.registry import PROVIDERS
 from bridge.watch.logs import fact
 
 log = logging.getLogger(__name__)
@@ -136,6 +137,7 @@ class Pages:
             Cause=Cause,
             works=self.bulk.open() if urgent and me().may(Role.OPERATOR) else (),
             titles=summary.TITLES,
+            phone_systems=sorted(PROVIDERS),
         ), 400 if fault else 200
 
     @staticmethod
@@ -240,7 +242,14 @@ def _pretty(document: object) -> str:
 
 
 def without_redis(_error: redis.RedisError) -> ResponseReturnValue:
-    return render_template("console/error.html", code=503, title="Redis cannot be reached", say_what=_WITHOUT_REDIS), 503
+    is_action = request.method == "POST" and request.view_args  # what acts names a call, an action or a work in its address
+    asked = _NOT_KNOWN if is_action else ""
+    return render_template("console/error.html", code=503, title="Redis cannot be reached", say_what=asked + _WITHOUT_REDIS), 503
+
+
+_NOT_KNOWN = (
+    "Whether what you pressed was done is not known: the call's story tells it when Redis is back. Pressed again, nothing is done twice. "
+)
 
 
 _WITHOUT_REDIS = (

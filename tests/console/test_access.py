@@ -144,6 +144,18 @@ def test_logins_that_succeed_are_not_counted(site: Site) -> None:
     assert {site.browser().log_in("vera").status_code for _ in range(12)} == {302}
 
 
+def test_what_was_not_even_tried_keeps_nobody_out_for_longer(site: Site) -> None:
+    """Else thirty requests in a minute closed a name for an hour, and a form without its token was as good as a guess."""
+    for _ in range(40):
+        answer = site.browser().client.post("/console/login", data={"name": "vera", "password": "wrong", "csrf_token": "forged"})
+        assert answer.status_code == 400
+    assert site.browser().log_in("vera").status_code == 302
+    tries = [post_login(site.browser(), "wrong", {"X-Forwarded-For": f"198.51.100.{number}"}).status_code for number in range(40)]
+    assert tries == [401] * 10 + [429] * 30
+    names = [name.decode() for name in site.parts.connection.scan_iter("cb:login*")]
+    assert {int(site.parts.connection.get(name)) for name in names if "name:" in name} == {10}
+
+
 def post_login(browser: Browser, password: str, headers: dict[str, str], name: str = "vera"):
     data = {"name": name, "password": password, "csrf_token": browser.token()}
     return browser.client.post("/console/login", data=data, headers=headers)
