@@ -253,14 +253,9 @@ class Bulk:
         """For each call of a batch: None if it is done, or why it was left."""
         entries = {entry.call_key: entry for entry in self.desk.store.get_many(call_key for call_key, _ in batch)}
         same = [entries[call_key] for call_key, seen in batch if call_key in entries and mark(entries[call_key]) == seen]
-        previews = (
-            {
-                one.entry.call_key: one
-                for one in self.desk.judge(same, InCrm(failure=work.failure) if work.failure else None, work.step, work.looked)
-            }
-            if work.action == "replay"
-            else {}
-        )
+        unasked = InCrm(failure=work.failure) if work.failure else None
+        judged = self.desk.judge(same, unasked, work.step, work.looked) if work.action == "replay" else ()
+        previews = {preview.entry.call_key: preview for preview in judged}
         outcomes = {entry.call_key: self._one(work, entry, previews.get(entry.call_key)) for entry in same}
         moved = [call_key for call_key, _ in batch if outcomes.get(call_key, MOVED) == MOVED]
         ours = self._ours(work, moved)

@@ -55,6 +55,7 @@ class Many:
             say=self._pages.words(),
             step=step,
             steps=[(name, present.step(name)) for name in self._desk.steps],
+            doubts=summary.doubts(survey.doubtful),
             lasts=summary.lasts(len(survey.clean + survey.doubtful) * survey.start_every_s),
         )
 

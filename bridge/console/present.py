@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from bridge.call import CallerKind, Status
+from bridge.call import Call, Caller, CallerKind, Status
 from bridge.ledger.by_hand import REPLAY
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.watch.masking import mask
@@ -116,7 +116,10 @@ def count(number: int, one: str, many: str) -> str:
 
 def caller(entry: Entry, *, clear: bool = False) -> str:
     """Who rings: the last digits, or why there are none."""
-    known = entry.facts.caller
+    return _who(entry.facts.caller, clear=clear)
+
+
+def _who(known: Caller | None, *, clear: bool) -> str:
     if known is None:
         return "caller not told yet"
     if known.e164 is None:
@@ -127,6 +130,16 @@ def caller(entry: Entry, *, clear: bool = False) -> str:
 def dialled(entry: Entry, *, clear: bool = False) -> str:
     number = entry.facts.dialled or ""
     return number if clear else mask(number)
+
+
+def contradiction(known: Call, other: Call, *, clear: bool = False) -> str:
+    """What another delivery of the same call names that contradicts what is known: `another caller, +…44`."""
+    parts = []
+    if known.caller and other.caller and known.caller != other.caller:
+        parts.append(f"another caller, {_who(other.caller, clear=clear)}")
+    if known.dialled and other.dialled and known.dialled != other.dialled:
+        parts.append(f"another number called, {other.dialled if clear else mask(other.dialled)}")
+    return " and ".join(parts) or "something else"
 
 
 def ended(entry: Entry) -> str:
@@ -150,7 +163,7 @@ def sentence(entry: Entry, now: float, zone: tzinfo) -> str:
 
 def _done(entry: Entry) -> str:
     if entry.closed_by:
-        return f"Closed by hand by {entry.closed_by}: {entry.reason}"
+        return f"Closed by hand by {entry.closed_by}."
     if entry.contact_id is None:
         return f"Done without a lead: {entry.reason or 'there was nothing to bring'}."
     return "Done: a new lead was made." if entry.contact_created else "Done: the call is with its contact."

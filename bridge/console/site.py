@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import tzinfo
+from contextlib import suppress
+from datetime import UTC, tzinfo
 from functools import partial
 
 import redis
@@ -47,7 +48,7 @@ def install(app: Flask, parts: Parts) -> None:
         what_to_do,
         bulk,
         defences,
-        zone=partial(location_zone, LocationCache(parts.connection), parts.settings.ghl_location_id),
+        zone=LocationZone(LocationCache(parts.connection), parts.settings.ghl_location_id),
         listening=partial(queues.listening, parts.connection),
         region=parts.settings.default_region,
         promise_s=parts.settings.promise_s,
@@ -98,13 +99,23 @@ def _crm(parts: Parts, timeouts: Timeouts) -> GoHighLevel:
     )
 
 
-def location_zone(cache: LocationCache, location_id: str) -> tzinfo:
-    """The location's time zone as the workers last read it: a page never waits for the CRM."""
-    try:
-        known = cache.get(location_id)
-    except Transient:
-        known = None
-    return present.zone_of(known.timezone if known else None)
+class LocationZone:
+    """The location's time zone as the workers last read it: a page never waits for the CRM.
+
+    What they read is kept for an hour, and may be read again later than that. Until then the zone stays what it was, since a page whose
+    times and days jump to UTC and back tells nobody anything. UTC where nothing was ever known.
+    """
+
+    def __init__(self, cache: LocationCache, location_id: str) -> None:
+        self._cache = cache
+        self._location_id = location_id
+        self._known: tzinfo = UTC
+
+    def __call__(self) -> tzinfo:
+        with suppress(Transient):
+            told = self._cache.get(self._location_id)
+            self._known = present.zone_of(told.timezone) if told and told.timezone else self._known
+        return self._known
 
 
 def _route_pages(routes: Blueprint, pages: Pages) -> None:

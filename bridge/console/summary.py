@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from bridge.console import present
 from bridge.console.bulk import DOUBTFUL, MOVED, REFUSED, SAME, Work
+from bridge.intake.replay import Preview
 
 TITLES = {"replay": "Replay", "adopt": "Adopt a contact for", "close": "Close", "assign": "Assign"}
 DONE = {
@@ -19,6 +21,16 @@ LEFT = {
     DOUBTFUL: ("is replayed only with a reason", "are replayed only with a reason"),
     SAME: ("had this owner already", "had this owner already"),
     REFUSED: ("could not be changed just now", "could not be changed just now"),
+}
+DOUBTS = {
+    "cause": ("has a cause that may still stand", "have a cause that may still stand"),
+    "satisfied": ("has nothing left to do", "have nothing left to do"),
+    "again": ("would do a step again that is done", "would do steps again that are done"),
+    "age": ("is too old", "are too old"),
+    "later": ("has a later call of the same caller that has been brought", "have later calls of the same caller that have been brought"),
+    "gone": ("has a contact that is gone", "have a contact that is gone"),
+    "changed": ("has a number that leads to another contact now", "have a number that leads to another contact now"),
+    "opted out": ("has a contact that does not want to be contacted", "have a contact that does not want to be contacted"),
 }
 FILTERS = {
     "state": "state",
@@ -47,6 +59,12 @@ def work(one: Work) -> str:
     if one.stopped_by:
         parts.append(f"The {present.count(untouched, 'other was left as it was', 'others were left as they were')}, by {one.stopped_by}.")
     return " ".join(parts)
+
+
+def doubts(previews: Iterable[Preview]) -> str:
+    """Why calls need a reason, the most frequent first; one may have several."""
+    times = Counter(name for preview in previews for name in preview.doubts)
+    return ", ".join(f"{often:,} {DOUBTS[name][often != 1]}" for name, often in times.most_common())
 
 
 def lasts(seconds: float) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
+from bridge.call import Call
 from bridge.console import present, quiet
 from bridge.ledger.entry import Cause, Entry
 
@@ -29,6 +30,10 @@ class Words:
         known = entry.facts.caller
         return f"Call from {self.caller(entry)}" if known and known.e164 else f"Call, {self.caller(entry)}"
 
+    def contradiction(self, entry: Entry, other: Call) -> str:
+        """What another delivery of the same call names: `another caller, +…44 and not +…43`."""
+        return present.contradiction(entry.facts, other, clear=self.clear)
+
     def dialled(self, entry: Entry) -> str:
         return present.dialled(entry, clear=self.clear)
 
@@ -47,6 +52,11 @@ class Words:
 
     def next(self, entry: Entry) -> str:
         return present.next_step(entry, self.now, self.zone)
+
+    @property
+    def clock(self) -> str:
+        """Whose times a page shows, in a sentence."""
+        return "Times are in UTC." if self.zone is UTC else f"Times are those of {str(self.zone).replace('_', ' ')}."
 
     def moment(self, at: float | None, *, seconds: bool = False) -> str:
         return present.moment(at, self.now, self.zone, seconds=seconds)

@@ -251,7 +251,8 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
         f"Done already, as the ledger knows: {told}." if told else "Nothing of it is in GoHighLevel, as far as the ledger knows.",
     )
     if not plan.ready and plan.wait_until is None:
-        yield Check("satisfied", Level.WARNING, "Nothing is left to do: everything that is known has been brought already.")
+        why = "everything that is known has been brought already" if entry.steps else "a call like this makes no lead, by the settings"
+        yield Check("satisfied", Level.WARNING, f"Nothing is left to do: {why}.")
     elif entry.state is State.DONE:
         yield Check("satisfied", Level.WARNING, "The call is done. What is done again is looked for first, so that nothing is doubled.")
     if from_step and from_step in entry.steps:
@@ -259,16 +260,20 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
     if crm is not None and crm.notes:
         times = "the note of this call" if crm.notes == 1 else f"{crm.notes} notes of this call"
         yield Check("note", Level.WELL, f"The contact carries {times} already; it is brought up to date, not written twice.")
-    if crm is not None and (crm.found_id or not crm.failure) and entry.contact_id is None:
-        has, has_not = (
-            "The caller has a contact in GoHighLevel; it is used, and none is created.",
-            "GoHighLevel shows no contact for this caller. It is searched for again; if nothing is found, one is created.",
-        )
-        yield Check("contact", Level.WELL, has if crm.found_id else has_not)
+    if crm is not None and (crm.found_id or not crm.failure) and entry.contact_id is None and plan.ready:
+        yield Check("contact", Level.WELL, _CONTACT[crm.found_id is not None, _phone(entry) is not None])
     if entry.intents:
         yield Check(
             "open", Level.WELL, "A write was announced whose outcome is not known; the replay looks for it before it sends anything."
         )
+
+
+# Whether the caller's contact was found, and whether there is a number to search for.
+_CONTACT = {
+    (True, True): "The caller has a contact in GoHighLevel; it is used, and none is created.",
+    (False, True): "GoHighLevel shows no contact for this caller. It is searched for again; if nothing is found, one is created.",
+    (False, False): "The caller sent no number, so there is nobody to search for: the call gets the contact that the settings say.",
+}
 
 
 def began_at(entry: Entry) -> float:

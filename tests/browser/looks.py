@@ -75,6 +75,8 @@ def fill(stage: Stage) -> None:
     facts = site.entry(stage.keys["conflict"]).facts
     site.take(replace(facts, caller=replace(facts.caller, raw=NUMBERS[1], e164=NUMBERS[1])))
     stage.keys["waiting"] = site.accept(10)
+    stage.keys["closed"] = site.park(11)
+    site.desk.close(stage.keys["closed"], by="otto", reason="They rang again, and spoke to Bert. " * 20, seen=None)
     site.store.count_repeat(stage.keys["failed"], site.entry(stage.keys["failed"]).events[0].fingerprint)
     site.store.keep_ignored('{"at": 1795978175, "method": "POST", "path": "/webhooks/twilio/voice"}', "outbound call")
     day = datetime.fromtimestamp(site.store.clock.now(), UTC).date().isoformat()
@@ -157,6 +159,7 @@ FULL = (
     plain("attention", "some", "/attention?cause=permanent"),
     plain("call", "failed", "/calls/{failed}"),
     plain("call", "done", "/calls/{done}"),
+    plain("call", "closed for a long reason", "/calls/{closed}"),
     plain("call", "in conflict", "/calls/{conflict}"),
     plain("call", "waiting", "/calls/{waiting}"),
     Look("reveal", "revealed", lambda stage: stage.press("/calls/{failed}", "Show number and raw events")),

@@ -19,6 +19,18 @@ WHOLE = "rules: {'target-size': {enabled: true}}"
 SEEN = "runOnly: ['color-contrast', 'link-in-text-block', 'target-size']"
 RUN = """axe.run(document, {resultTypes: ['violations'], preload: false, %s})
     .then((found) => [document.documentElement.scrollWidth, found])"""
+# Words of up to twelve letters that stand on two lines: keys and addresses may be broken, `webhook` may not.
+BROKEN = """() => {
+    const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+    const words = /(?<![\\p{L}\\p{N}])[\\p{L}\\p{N}:]{2,12}(?![\\p{L}\\p{N}])/gu;
+    while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(words)) {
+        range.setStart(walker.currentNode, word.index);
+        range.setEnd(walker.currentNode, word.index + word[0].length);
+        const boxes = [...range.getClientRects()].filter((box) => box.width > 1);
+        if (boxes.some((box) => box.top > boxes[0].top + 2)) found.push(word[0]);
+    }
+    return found;
+}"""
 SMALLEST = {"width": 320, "height": 700}  # WCAG 1.4.10
 Side = tuple[dict[str, int], str]
 SIDES: tuple[Side, ...] = ((SMALLEST, "light"), (DESKTOP, "dark"))
@@ -75,6 +87,8 @@ def violations(page: Page, source: str, sides: Iterable[Side]) -> Iterator[str]:
         width, found = page.evaluate(RUN % rules)
         if width > viewport["width"]:
             yield f"it is {width} pixels wide where there are {viewport['width']}"
+        if broken := page.evaluate(BROKEN):
+            yield f"at {viewport['width']} pixels these words are broken: {broken[:5]}"
         for one in found["violations"]:
             yield f"{scheme}, {viewport['width']}: {one['id']} {one['help']} {[node['html'][:120] for node in one['nodes']][:3]}"
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 import json
 import re
+import time
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
 from bridge.call import Input, Recording, Transcript
+from bridge.console.site import LocationZone
+from bridge.crm.base import Location
+from bridge.crm.location_cache import LocationCache
 from bridge.ledger import keys, moves
 from bridge.ledger.store import Change
+from bridge.sandbox.ghl import GhlStandIn
 from tests.console.support import NUMBERS, Browser, Site
 from tests.support.builders import ANONYMOUS
 
@@ -63,6 +69,55 @@ def test_no_page_shows_a_number_or_a_name_unless_it_is_revealed(site: Site, name
         shown = [secret for secret in SECRETS | {*NUMBERS, "15550109999", "+15550109999", "266696687"} if secret in text]
         assert not shown, (path, shown)
         assert not re.search(r"\+1\d{10}", text), path
+
+
+def test_two_versions_of_a_call_can_be_compared_and_only_a_reveal_shows_their_numbers(site: Site, operator: Browser) -> None:
+    call_key = site.accept(3)
+    known = site.entry(call_key).facts
+    assert known.caller is not None
+    site.take(replace(known, caller=replace(known.caller, raw=NUMBERS[4], e164=NUMBERS[4]), dialled="+15550108888"))
+    there = f"/console/calls/{call_key}"
+    assert "another caller, +…04 and another number called, +…88" in operator.page(there)
+    assert NUMBERS[4] not in operator.page(there)
+    clear = operator.send(f"{there}/reveal", there).text
+    assert f"another caller, {NUMBERS[4]} and another number called, +15550108888" in clear
+
+
+def test_a_long_reason_is_no_headline(site: Site, operator: Browser) -> None:
+    call_key, reason = site.park(0), "They rang again, and spoke to Bert. " * 12
+    site.desk.close(call_key, by="otto", reason=reason, seen=None)
+    assert '<p class="big">Closed by hand by otto.</p>' in operator.page(f"/console/calls/{call_key}")
+    for path in ("/console/calls", f"/console/calls/{call_key}"):
+        assert "They rang again" in operator.page(path), path
+
+
+def test_pages_say_whose_time_they_tell(site: Site, viewer: Browser) -> None:
+    call_key = site.park(0)
+    assert "Times are in UTC." in viewer.page("/console")
+    site.parts.crm.location()
+    for path in ("/console", "/console/calls", "/console/attention", f"/console/calls/{call_key}"):
+        assert "Times are those of America/Chicago." in viewer.page(path), path
+
+
+def test_times_do_not_jump_to_utc_and_back_while_the_location_is_read_anew(site: Site) -> None:
+    cache = LocationCache(site.parts.connection, life_s=0.05)
+    zone = LocationZone(cache, "a location")
+    assert zone() is UTC
+    cache.put(Location("a location", allows_duplicates=False, timezone="Asia/Kolkata"))
+    assert str(zone()) == "Asia/Kolkata"
+    while cache.get("a location"):
+        time.sleep(0.01)
+    assert str(zone()) == "Asia/Kolkata"
+
+
+@pytest.mark.parametrize("anonymous", ["ignore", "lead"])
+def test_a_caller_without_a_number_is_said_to_be_searched_for_nowhere(redis_url: str, ghl: GhlStandIn, anonymous: str) -> None:
+    site = Site(redis_url, ghl, ANONYMOUS=anonymous)
+    page = site.browser("otto").page(f"/console/calls/{site.park(0, caller=ANONYMOUS)}/replay")
+    assert "searched for again" not in page
+    assert ("a call like this makes no lead" in page) is (anonymous == "ignore")
+    assert ("there is nobody to search for" in page) is (anonymous == "lead")
+    site.close()
 
 
 def test_a_reveal_shows_all_and_is_written_down(site: Site, operator: Browser) -> None:

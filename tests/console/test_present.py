@@ -54,7 +54,7 @@ SENTENCES: list[tuple[Entry, str]] = [
     (replace(done_entry(), contact_id="c1", contact_created=True), "Done: a new lead was made."),
     (replace(done_entry(), contact_id="c1"), "Done: the call is with its contact."),
     (replace(done_entry(), reason="the caller withheld the number"), "Done without a lead: the caller withheld the number."),
-    (by_hand.close(parked_entry(), reason="rang them", by="otto"), "Closed by hand by otto: rang them"),
+    (by_hand.close(parked_entry(), reason="rang them", by="otto"), "Closed by hand by otto."),
 ]
 
 
