@@ -115,8 +115,9 @@ class Many:
 
     @staticmethod
     def _where(work: Work) -> ResponseReturnValue:
-        """To the list where nothing is left to say, else to the page of the work."""
+        """To the list that it came from where nothing is left to say, else to the page of the work."""
         if work.is_over and not work.next:
             flash(summary.work(work), "well" if work.done else "warning")
-            return redirect(url_for("console.attention"))
+            there = url_for("console.attention")
+            return redirect(f"{there}?{urlencode(work.query)}" if work.query else there)
         return redirect(url_for("console.work", work_id=work.id))

@@ -22,9 +22,27 @@ from bridge.ledger.entry import Entry, Plan, State
 from bridge.watch.masking import mask
 
 FRESH_S = 3 * 86_400.0  # after that, a lead that is made now is rung back about a call that its caller has long forgotten
+# Tags, as people spell them; case, hyphens and underscores do not count.
 OPTED_OUT = frozenset(
-    {"dnd", "do not contact", "do not call", "opt out", "opted out", "unsubscribed", "stop"}
-)  # tags, as people spell them
+    {
+        "dnd",
+        "dnc",
+        "do not disturb",
+        "do not contact",
+        "do not call",
+        "opt out",
+        "optout",
+        "opted out",
+        "unsubscribe",
+        "unsubscribed",
+        "stop",
+    }
+)
+# Causes that a look would meet again. A scope that is missing, or a body that is refused, shows only when something is written.
+_SEEN_BY_A_LOOK = frozenset(
+    {Cause.CONNECT, Cause.TIMEOUT, Cause.RESET, Cause.SERVER, Cause.NOT_NOW, Cause.RATE_LIMIT, Cause.DAILY_LIMIT, Cause.BUDGET}
+    | {Cause.TOKEN, Cause.VERSION, Cause.REDIRECT, Cause.UNREADABLE}
+)
 
 
 # What GoHighLevel may show against a replay: the check's name → the cause under which a call comes back that nobody has answered for.
@@ -160,7 +178,7 @@ def _with_notes(crm: Reads, entry: Entry, known: InCrm, contact_id: str | None) 
     return replace(known, notes=notes)
 
 
-_OF_NOTES = "what it carries of this call already"
+_OF_NOTES = "what the contact carries of this call already"
 _OF_CONTACT = ("which contact the caller has", "whether it wants to be contacted", _OF_NOTES)
 
 
@@ -230,16 +248,17 @@ def _checks(
 def _cause(entry: Entry, crm: InCrm) -> Check:
     if crm.says_of_cause:
         return Check("cause", Level.WARNING, f"{crm.says_of_cause.rstrip('.')}.")
-    if entry.trouble is not None and not entry.trouble.word.startswith("crm."):
-        return Check(
-            "cause", Level.WELL, "GoHighLevel answers, and accepts the token. Whether the cause itself is mended, you have to know."
+    if entry.trouble is not None and entry.trouble.word not in _SEEN_BY_A_LOOK:
+        say = (
+            "GoHighLevel answers, and accepts the token to read. Whether the cause itself is mended, a look cannot show: you have to know."
         )
+        return Check("cause", Level.WELL, say)
     return Check("cause", Level.WELL, "GoHighLevel answers, and accepts the token for this location.")
 
 
 def _unasked(crm: InCrm) -> Check:
     what = ", ".join(crm.unasked)
-    say = f"Could not be asked: {what}. The replay asks itself before it sends anything, and sends nothing while there is no answer."
+    say = f"Could not be asked: {what}. The replay asks again before it sends anything, and sends nothing while there is no answer."
     return Check("unasked", Level.UNKNOWN, say)
 
 
@@ -307,7 +326,7 @@ def doubts(entry: Entry, crm: InCrm) -> Iterator[Check]:
         yield Check("gone", Level.WARNING, f"Its contact has been deleted or merged since. {then}")
     elif crm.found_id and entry.contact_id and crm.found_id != entry.contact_id:
         yield Check("changed", Level.WARNING, "The caller's number leads to another contact now than the one that this call has.")
-    opted_out = sorted({tag for tag in crm.tags if tag.strip().casefold() in OPTED_OUT})
+    opted_out = sorted({tag for tag in crm.tags if " ".join(re.split(r"[\W_]+", tag.casefold())).strip() in OPTED_OUT})
     if crm.is_opted_out:
         yield Check("opted out", Level.WARNING, "The contact does not want to be contacted (do not disturb is set).")
     elif opted_out:

@@ -237,6 +237,18 @@ def test_a_proxy_logs_people_in_without_a_password(redis_url: str, ghl) -> None:
     client = site.app.test_client()
     assert "anna@example.com, operator" in client.get("/console", headers=headers).text
     assert client.get("/console", headers=headers | {"X-Console-Proxy": "guessed"}).status_code == 302
+    assert "Log out" not in client.get("/console", headers=headers).text, "the next request would be logged in again"
+    site.close()
+
+
+@pytest.mark.parametrize(
+    "told", ["", "otto", "anna@example.com,otto", " anna@example.com x", "anna@example.com\x00", "änna@example.com", "@proxy", "x" * 5000]
+)
+def test_an_odd_word_of_the_proxy_logs_nobody_in(redis_url: str, ghl, told: str) -> None:
+    line = f"{USERS} @proxy:X-Auth-Request-Email:secret-of-the-proxy anna@example.com:operator:@proxy"
+    site = Site(redis_url, ghl, CONSOLE_USERS=line)
+    environ = {"HTTP_X_AUTH_REQUEST_EMAIL": told, "HTTP_X_CONSOLE_PROXY": "secret-of-the-proxy"}
+    assert site.app.test_client().get("/console", environ_overrides=environ).status_code == 302
     site.close()
 
 

@@ -92,6 +92,32 @@ def test_a_cause_that_stands_is_said_and_asks_for_a_reason(site: Site, operator:
     assert site.entry(call_key).state is State.NEEDS_ATTENTION
 
 
+def test_what_reading_cannot_show_is_not_said_to_be_mended(site: Site, operator: Browser) -> None:
+    """A scope for writing that is still missing shows only when something is written."""
+    call_key = site.fail(0)
+    assert site.entry(call_key).trouble.word == "crm.401_scope"
+    assert "Whether the cause itself is mended, a look cannot show" in operator.page(one(call_key, "replay"))
+    site.ghl.configure(token_state="revoked")
+    refused = site.accept(1)
+    site.run(refused)
+    site.ghl.configure(token_state="valid")
+    assert "GoHighLevel answers, and accepts the token for this location." in operator.page(one(refused, "replay"))
+
+
+@pytest.mark.parametrize("tag", ["DNC", "do-not-contact", "Do_Not_Call", "opt-out", "#stop", "do not  disturb"])
+def test_a_tag_that_says_do_not_contact_is_understood_however_it_is_spelt(site: Site, operator: Browser, tag: str) -> None:
+    call_key = site.fail(0)
+    site.ghl.add_contact(phone=NUMBERS[0], tags=(tag,))
+    assert "does not want to be contacted" in operator.page(one(call_key, "replay"))
+
+
+@pytest.mark.parametrize("tag", ["one-stop shop", "dnd campaign 2026", "stopped by"])
+def test_a_tag_that_only_holds_such_a_word_is_none(site: Site, operator: Browser, tag: str) -> None:
+    call_key = site.fail(0)
+    site.ghl.add_contact(phone=NUMBERS[0], tags=(tag,))
+    assert "does not want to be contacted" not in operator.page(one(call_key, "replay"))
+
+
 def test_a_later_call_of_the_same_caller_is_pointed_out(site: Site, operator: Browser) -> None:
     failed = site.fail(0)
     later = site.accept(100)  # the same caller

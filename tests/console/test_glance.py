@@ -65,7 +65,7 @@ def test_what_was_shown_before_the_silence_still_counts(site: Site, operator: Br
     hang(NOTES)
     page = operator.page(f"/console/calls/{call_key}/replay")
     assert "does not want to be contacted" in page
-    assert "Could not be asked: what it carries of this call already" in page
+    assert "Could not be asked: what the contact carries of this call already" in page
     preview = site.desk.preview(call_key)
     assert preview is not None
     assert preview.doubts == ("cause", "opted out")

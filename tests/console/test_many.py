@@ -273,6 +273,13 @@ def test_what_is_doubtful_stays_unless_a_reason_is_typed(site: Site, operator: B
     assert site.entry(old).state is State.ACCEPTED
 
 
+def test_a_press_leads_back_to_the_list_that_it_came_from(site: Site, operator: Browser) -> None:
+    """Somebody who clears a long list filter by filter stays where they are."""
+    site.fail(0)
+    done = operator.send("/console/all/close", "/console/all/close?cause=permanent&owner=anna", reason="r")
+    assert done.headers["Location"] == "/console/attention?cause=permanent&owner=anna"
+
+
 def test_each_doubt_is_counted_and_what_an_empty_reason_leaves_is_said(site: Site, operator: Browser) -> None:
     """Somebody who types a reason out of politeness replays these too: which they are stands before it."""
     for number in (0, 1):
