@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from bridge.clock import Clock
 from bridge.console import typed
 from bridge.console.typed import legible
-from bridge.errors import BridgeError, Gone, NotYet, StepFailed, WrongMove
+from bridge.errors import BridgeError, Fenced, Gone, NotYet, StepFailed, WrongMove
 from bridge.intake import later, replay
 from bridge.intake.replay import InCrm, Preview, Reads
 from bridge.ledger import by_hand, keys, moves, turns
@@ -224,9 +224,10 @@ class Desk:
 
     def adopt_known(self, entry: Entry, contact_id: str, *, by: str, reason: str, bulk: str | None = None) -> Entry:
         """As `adopt`, for a contact that the CRM is known to have. Raises Declined."""
+        self._get(entry.call_key, mark(entry))  # asking the CRM takes seconds: what a colleague has done since shall keep its claim
         try:
             self._claim(entry, contact_id)
-        except NotYet as busy:
+        except (NotYet, Fenced) as busy:
             raise Declined(f"Not now: {busy}. Try again in a minute.") from None
         start_at, why = self._turn(), cleaned(reason) or None
         vouched = ("changed", "opted out") if why else ("changed",)  # whose number it is, the person has just said

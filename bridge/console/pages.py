@@ -19,7 +19,10 @@ from bridge.console.actions import Desk, mark
 from bridge.console.bulk import Bulk
 from bridge.console.users import Role
 from bridge.console.words import Words, facts
+from bridge.crm import causes
+from bridge.errors import Transient
 from bridge.intake import daily
+from bridge.ledger import keys
 from bridge.ledger.entry import Cause, Entry, State
 from bridge.ledger.find import Page, Wanted
 from bridge.providers.registry import PROVIDERS
@@ -206,13 +209,15 @@ class Pages:
         if entry is None:
             abort(404)
         say = self.words(clear=clear)
+        story = [say.story(entry, line) for line in reversed(self.store.trail(call_key))]
         return render_template(
             template,
             entry=entry,
             say=say,
             seen=mark(entry),
             facts=facts(entry, say),
-            story=[say.story(entry, line) for line in reversed(self.store.trail(call_key))],
+            story=story,
+            is_cut=len(story) >= keys.TRAIL_LINES,
             repeats=self.store.repeats(call_key),
             raw=_pretty(self.store.raw(call_key)) if clear else None,
             contact_url=present.contact_url(entry),
@@ -241,7 +246,10 @@ def _pretty(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def without_redis(_error: redis.RedisError) -> ResponseReturnValue:
+def without_redis(error: redis.RedisError | Transient) -> ResponseReturnValue:
+    """Also where a part of ours says it: the claims and the budget tell a fault of Redis as a step's."""
+    if isinstance(error, Transient) and error.cause != causes.Cause.REDIS:
+        raise error
     is_action = request.method == "POST" and request.view_args  # what acts names a call, an action or a work in its address
     asked = _NOT_KNOWN if is_action else ""
     return render_template("console/error.html", code=503, title="Redis cannot be reached", say_what=asked + _WITHOUT_REDIS), 503

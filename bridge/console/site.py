@@ -56,6 +56,7 @@ def install(app: Flask, parts: Parts) -> None:
     _route_pages(routes, pages)
     _route_actions(routes, Acting(pages), Many(pages, bulk))
     routes.register_error_handler(redis.RedisError, without_redis)
+    routes.register_error_handler(Transient, without_redis)
     routes.register_error_handler(HTTPException, _error_page)
     routes.add_app_template_filter(present.quoted)
     routes.context_processor(partial(_for_every_page, _version()))

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bridge.console.actions import Desk
 from bridge.intake.replay import FRESH_S
 from bridge.ledger import keys
 from bridge.ledger.entry import State
@@ -178,6 +179,37 @@ def test_a_call_is_closed_with_a_reason_that_is_kept_without_numbers(site: Site,
     assert (entry.state, entry.closed_by) == (State.DONE, "otto")
     assert NUMBERS[0] not in str(entry.reason) + str(site.store.trail(call_key))
     assert "Closed by hand by otto" in operator.page(one(call_key))
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+def test_of_two_operators_who_adopt_at_once_the_first_one_s_contact_is_the_caller_s(
+    site: Site, operator: Browser, owner: Browser, monkeypatch: pytest.MonkeyPatch, *, bulk: bool
+) -> None:
+    """GoHighLevel is asked about the second contact while the first is adopted: the second press is declined and changes nothing."""
+    call_key = site.fail(0)
+    first, second = (site.ghl.add_contact(phone=phone).id for phone in ("+12025550998", "+12025550999"))
+    ask = Desk.known_contact
+
+    def while_the_other_presses(desk: Desk, contact_id: str) -> str:
+        monkeypatch.setattr(Desk, "known_contact", ask)
+        operator.send(one(call_key, "adopt"), one(call_key), contact_id=first)
+        return ask(desk, contact_id)
+
+    monkeypatch.setattr(Desk, "known_contact", while_the_other_presses)
+    address, page = ("/console/all/adopt", "/console/all/adopt") if bulk else (one(call_key, "adopt"), one(call_key))
+    owner.send(address, page, contact_id=second)
+    assert site.told(call_key).count("adopted") == 1
+    assert site.settle(call_key).contact_id == first
+    later = site.accept(100)  # the same caller
+    assert site.run(later).contact_id == first
+
+
+def test_a_story_that_lost_its_beginning_says_so(site: Site, operator: Browser) -> None:
+    call_key = site.fail(0)
+    assert "is not kept" not in operator.page(one(call_key))
+    for _ in range(keys.TRAIL_LINES):
+        site.desk.reveal(call_key, by="otto")
+    assert "What happened before that is not kept: a story has 300 lines at most." in operator.page(one(call_key))
 
 
 def test_a_call_is_given_to_somebody_else(site: Site, operator: Browser) -> None:

@@ -11,11 +11,14 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import redis
 
 from bridge.console import access, api
+from bridge.console.actions import Desk
+from bridge.intake.replay import Preview
 from bridge.ledger.store import Change
 from tests.console.support import NUMBERS, PASSWORD, Browser, Site, flashed
 
@@ -170,6 +173,24 @@ def test_an_action_that_redis_did_not_answer_is_said_to_be_open(site: Site, oper
         answer = operator.client.post(path, data={"csrf_token": token, "reason": "r", "shown": "0" * 48})
         assert "Whether what you pressed was done is not known" in answer.text
         assert "Whether what you pressed" not in operator.get("/console/attention").text, "who only looks has pressed nothing"
+
+
+def test_a_redis_that_goes_in_the_middle_of_a_look_is_told_as_itself(
+    site: Site, operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget is asked for last, and tells a fault of Redis as a step's."""
+    site.fail(0)
+    judge, stack = Desk.judge, contextlib.ExitStack()
+
+    def then_redis_goes(desk: Desk, *told: Any) -> tuple[Preview, ...]:
+        judged = judge(desk, *told)
+        stack.enter_context(silent(site))
+        return judged
+
+    monkeypatch.setattr(Desk, "judge", then_redis_goes)
+    with stack:
+        answer = operator.get("/console/all/replay")
+    assert (answer.status_code, "Redis cannot be reached" in answer.text) == (503, True)
 
 
 @contextlib.contextmanager
