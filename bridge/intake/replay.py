@@ -242,13 +242,15 @@ def _checks(
     if crm is not None and crm.unasked and (_phone(entry) or entry.contact_id):
         yield _unasked(crm)
     yield from _done(entry, plan, crm, from_step=from_step)
-    yield from _relevance(entry, now, crm, later, fresh_s)
+    yield from (
+        _NOT_MADE_AGAIN if check.name == "gone" and not plan.ready else check for check in _relevance(entry, now, crm, later, fresh_s)
+    )
 
 
 def _cause(entry: Entry, crm: InCrm) -> Check:
     if crm.says_of_cause:
         return Check("cause", Level.WARNING, f"{crm.says_of_cause.rstrip('.')}.")
-    if entry.trouble is not None and entry.trouble.word not in _SEEN_BY_A_LOOK:
+    if entry.trouble is not None and entry.trouble.word not in {*_SEEN_BY_A_LOOK, *WORDS.values()}:
         say = (
             "GoHighLevel answers, and accepts the token to read. Whether the cause itself is mended, a look cannot show: you have to know."
         )
@@ -331,6 +333,14 @@ def doubts(entry: Entry, crm: InCrm) -> Iterator[Check]:
         yield Check("opted out", Level.WARNING, "The contact does not want to be contacted (do not disturb is set).")
     elif opted_out:
         yield Check("opted out", Level.WARNING, f"The contact does not want to be contacted (tag: {', '.join(opted_out)}).")
+
+
+# Of a call for which everything is done: nothing of it runs that could miss the contact.
+_NOT_MADE_AGAIN = Check(
+    "gone",
+    Level.WARNING,
+    "Its contact has been deleted or merged since. This replay does not make it again; one from its first step does.",
+)
 
 
 def _came_back(entry: Entry) -> Iterator[Check]:

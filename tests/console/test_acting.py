@@ -105,6 +105,18 @@ def test_what_reading_cannot_show_is_not_said_to_be_mended(site: Site, operator:
     assert "GoHighLevel answers, and accepts the token for this location." in operator.page(one(refused, "replay"))
 
 
+def test_a_replay_that_has_nothing_to_do_promises_no_new_contact(site: Site, operator: Browser) -> None:
+    call_key = site.accept(0)
+    contact = site.run(call_key).contact_id
+    site.ghl.delete(contact)
+    page = operator.page(one(call_key, "replay"))
+    assert "This replay does not make it again" in page
+    assert "a new contact is created" not in page
+    assert "a new contact is created" in operator.page(f"{one(call_key, 'replay')}?step=find_or_create_lead")
+    operator.send(one(call_key, "replay"), one(call_key, "replay"), reason="to see what happens")
+    assert site.settle(call_key).contact_id == contact
+
+
 @pytest.mark.parametrize("tag", ["DNC", "do-not-contact", "Do_Not_Call", "opt-out", "#stop", "do not  disturb"])
 def test_a_tag_that_says_do_not_contact_is_understood_however_it_is_spelt(site: Site, operator: Browser, tag: str) -> None:
     call_key = site.fail(0)
