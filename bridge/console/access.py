@@ -145,11 +145,13 @@ class Access:
         after_this_request(lambda response: self._devices.remember(response, account.name))
 
     def log_out(self) -> None:
-        """End the session wherever its cookie is. Raises redis.RedisError."""
-        if self._connection is not None and "id" in session:
-            self._connection.set(keys.logged_out(session["id"]), "1", ex=SESSION_S)
-        logout_user()
-        session.clear()
+        """End the session wherever its cookie is. Raises redis.RedisError: then it has ended in this browser alone."""
+        try:
+            if self._connection is not None and "id" in session:
+                self._connection.set(keys.logged_out(session["id"]), "1", ex=SESSION_S)
+        finally:
+            logout_user()
+            session.clear()
 
     def _is_ours(self) -> bool:
         return request.path == self._prefix or request.path.startswith(f"{self._prefix}/")

@@ -13,7 +13,7 @@ import redis
 from flask import abort, flash, redirect, render_template, request, send_from_directory, url_for
 from flask.typing import ResponseReturnValue
 
-from bridge.console import filters, ignored, present, summary, today
+from bridge.console import access, filters, ignored, present, summary, today
 from bridge.console.access import Access, guard, me, safe_next, tried_name
 from bridge.console.actions import Desk, mark
 from bridge.console.bulk import Bulk
@@ -250,11 +250,20 @@ def without_redis(error: redis.RedisError | Transient) -> ResponseReturnValue:
     """Also where a part of ours says it: the claims and the budget tell a fault of Redis as a step's."""
     if isinstance(error, Transient) and error.cause != causes.Cause.REDIS:
         raise error
+    said = _of_what_was_pressed() + _WITHOUT_REDIS
+    return render_template("console/error.html", code=503, title="Redis cannot be reached", say_what=said), 503
+
+
+def _of_what_was_pressed() -> str:
+    if request.endpoint == "console.logout":
+        return _LOGGED_OUT_HERE
     is_action = request.method == "POST" and request.view_args  # what acts names a call, an action or a work in its address
-    asked = _NOT_KNOWN if is_action else ""
-    return render_template("console/error.html", code=503, title="Redis cannot be reached", say_what=asked + _WITHOUT_REDIS), 503
+    return _NOT_KNOWN if is_action else ""
 
 
+_LOGGED_OUT_HERE = (
+    f"You are logged out in this browser. Were there a copy of its cookie, it would be good for up to {access.SESSION_S // 3600} hours. "
+)
 _NOT_KNOWN = (
     "Whether what you pressed was done is not known: the call's story tells it when Redis is back. Pressed again, nothing is done twice. "
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from bridge.console import present
 from bridge.console.bulk import DOUBTFUL, MOVED, REFUSED, SAME, Work
 from bridge.intake.replay import Preview
+from bridge.ledger.entry import State
 
 TITLES = {"replay": "Replay", "adopt": "Adopt a contact for", "close": "Close", "assign": "Assign"}
 DONE = {
@@ -75,7 +76,8 @@ def lasts(seconds: float) -> str:
 def filters(query: Mapping[str, str]) -> str:
     """The filter of a list: `cause: every try of the budget has failed, day: 2026-11-29`."""
     causes = {cause.value: told for cause, told in present.CAUSES.items()}
-    shown = {name: causes.get(value, value) if name == "cause" else value for name, value in query.items()}
+    states = {state.value: state.value.replace("_", " ") for state in State}
+    shown = {name: {"cause": causes, "state": states}.get(name, {}).get(value, value) for name, value in query.items()}
     return ", ".join(f"{FILTERS[name]}: {value}" for name, value in shown.items())
 
 

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import io
 import json
-import os
 import re
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import redis
 
 from bridge.console import access, api
-from bridge.console.actions import Desk
-from bridge.intake.replay import Preview
 from bridge.ledger.store import Change
-from tests.console.support import NUMBERS, PASSWORD, Browser, Site, flashed
+from tests.console.support import NUMBERS, Browser, Site, flashed
 
 # ---- Headers, on whatever is answered
 
@@ -151,57 +145,6 @@ def test_without_redis_a_session_is_no_fault_of_ours(site: Site, operator: Brows
 
     monkeypatch.setattr(site.parts.connection, "execute_command", away)
     assert operator.get("/console/attention").status_code == 503
-
-
-def test_without_redis_nobody_logs_in_and_the_page_says_why(site: Site) -> None:
-    stranger = site.browser()
-    token = stranger.token()
-    with silent(site):
-        for password in (PASSWORD, "wrong password"):
-            answer = stranger.client.post("/console/login", data={"name": "otto", "password": password, "csrf_token": token})
-            assert answer.status_code == 503
-            assert "Redis cannot be reached" in answer.text
-            assert "Whether what you pressed" not in answer.text, "a login is no action on a call"
-
-
-@pytest.mark.parametrize("path", ["/console/calls/twilio-CA0/close", "/console/calls/twilio-CA0/replay", "/console/all/close"])
-def test_an_action_that_redis_did_not_answer_is_said_to_be_open(site: Site, operator: Browser, path: str) -> None:
-    """It may have been done, and only its answer was lost."""
-    site.fail(0)
-    token = operator.token("/console")
-    with silent(site):
-        answer = operator.client.post(path, data={"csrf_token": token, "reason": "r", "shown": "0" * 48})
-        assert "Whether what you pressed was done is not known" in answer.text
-        assert "Whether what you pressed" not in operator.get("/console/attention").text, "who only looks has pressed nothing"
-
-
-def test_a_redis_that_goes_in_the_middle_of_a_look_is_told_as_itself(
-    site: Site, operator: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The budget is asked for last, and tells a fault of Redis as a step's."""
-    site.fail(0)
-    judge, stack = Desk.judge, contextlib.ExitStack()
-
-    def then_redis_goes(desk: Desk, *told: Any) -> tuple[Preview, ...]:
-        judged = judge(desk, *told)
-        stack.enter_context(silent(site))
-        return judged
-
-    monkeypatch.setattr(Desk, "judge", then_redis_goes)
-    with stack:
-        answer = operator.get("/console/all/replay")
-    assert (answer.status_code, "Redis cannot be reached" in answer.text) == (503, True)
-
-
-@contextlib.contextmanager
-def silent(site: Site) -> Iterator[None]:
-    """Redis takes what is sent, and does not answer in time."""
-    pid = int(site.parts.connection.info("server")["process_id"])
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 # ---- Made-up questions

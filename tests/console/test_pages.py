@@ -231,6 +231,11 @@ def test_a_list_says_how_many_there_are_where_that_costs_nothing(site: Site, vie
     assert ">3 calls<" not in viewer.page("/console/calls?provider=twilio&state=accepted")
 
 
+def test_a_filter_is_told_in_the_words_of_its_form(viewer: Browser) -> None:
+    page = viewer.page("/console/calls?state=needs_attention&cause=exhausted")
+    assert "state: needs attention, cause: every try of the budget has failed" in page
+
+
 def test_the_form_of_the_filters_leads_to_a_short_address(viewer: Browser) -> None:
     answer = viewer.get("/console/calls?state=done&cause=&provider=&dialled=&last4=")
     assert answer.headers["Location"] == "/console/calls?state=done"
