@@ -13,10 +13,12 @@ import redis
 from flask import abort, flash, redirect, render_template, request, send_from_directory, url_for
 from flask.typing import ResponseReturnValue
 
+from bridge.call import call_key as key_of
 from bridge.console import access, filters, ignored, present, summary, today
 from bridge.console.access import Access, guard, me, safe_next, tried_name
 from bridge.console.actions import Desk, mark
 from bridge.console.bulk import Bulk
+from bridge.console.typed import legible
 from bridge.console.users import Role
 from bridge.console.words import Words, facts
 from bridge.crm import causes
@@ -165,11 +167,18 @@ class Pages:
         sought = filters.sought(text, region=self.region)
         if sought.call_key and self.store.get(sought.call_key):
             return redirect(url_for("console.call", call_key=sought.call_key))
+        if not sought.last4 and (own := self._by_own_id(text)):
+            return redirect(url_for("console.call", call_key=own.call_key))
         found = self._found(sought)
         if text.strip() and not found:
             flash("Nothing was found. Search by call key, contact id, telephone number or its last four digits.", "warning")
         there = url_for("console.calls")
         return redirect(f"{there}?{urlencode(found)}" if found else there)
+
+    def _by_own_id(self, text: str) -> Entry | None:
+        """The call that a phone system's own log calls so."""
+        word = legible(text)
+        return next(iter(self.store.get_many(key_of(name, "", word) for name in PROVIDERS)), None) if word else None
 
     def _found(self, sought: filters.Sought) -> dict[str, str]:
         """The filter that a search comes to.

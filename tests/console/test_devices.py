@@ -68,6 +68,12 @@ def test_a_stolen_cookie_has_ten_guesses_and_takes_none_from_anybody(site: Site,
     assert attempt(site.browser(), "vera", PASSWORD) == 302, "from elsewhere she still gets in"
 
 
+def test_the_guesses_of_a_known_browser_close_no_address(site: Site, own: Browser) -> None:
+    for _ in range(11):
+        attempt(own, "vera", WRONG, "192.0.2.1")
+    assert attempt(site.browser(), "otto", PASSWORD, "192.0.2.1") == 302
+
+
 def test_a_cookie_that_is_used_up_stops_no_other_browser_of_its_owner(site: Site, own: Browser) -> None:
     tablet = site.browser("vera")
     for _ in range(11):

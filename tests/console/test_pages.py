@@ -231,6 +231,16 @@ def test_a_list_says_how_many_there_are_where_that_costs_nothing(site: Site, vie
     assert ">3 calls<" not in viewer.page("/console/calls?provider=twilio&state=accepted")
 
 
+@pytest.mark.parametrize(
+    ("provider", "own_id"), [("twilio", "CA53ed"), ("telnyx", "v3:MdI91X4lWFEs7IgbBEOT9M4AigoY08M0WWZFISt1Yw2axZ_IiE4pqg")]
+)
+def test_a_call_is_found_by_the_id_that_stands_in_the_phone_systems_own_log(
+    site: Site, viewer: Browser, provider: str, own_id: str
+) -> None:
+    call_key = site.accept(0, provider=provider, root_id=own_id)
+    assert viewer.send("/console/search", "/console/calls", q=f" {own_id} ").headers["Location"] == f"/console/calls/{call_key}"
+
+
 def test_a_filter_is_told_in_the_words_of_its_form(viewer: Browser) -> None:
     page = viewer.page("/console/calls?state=needs_attention&cause=exhausted")
     assert "state: needs attention, cause: every try of the budget has failed" in page
