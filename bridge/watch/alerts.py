@@ -31,14 +31,14 @@ from sentry_sdk.integrations.argv import ArgvIntegration
 from sentry_sdk.integrations.flask import FlaskIntegration
 from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.integrations.rq import RqIntegration
-from sentry_sdk.types import Event, Hint
+from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
 
 from bridge.errors import StepFailed
 from bridge.watch.delivery import AwaitedTransport, awaited, is_awaited
 from bridge.watch.guard import PASSES, Admit, Verdict
-from bridge.watch.logs import fact
+from bridge.watch.logs import fact, said_by
 from bridge.watch.masking import mask, mask_value
-from bridge.watch.quoted import mask_quotes
+from bridge.watch.quoted import mask_quotes, unquoted
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +104,7 @@ def configure(
         disabled_integrations=[ArgvIntegration()],
         integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=logging.ERROR)],
         before_send=partial(outgoing, admit),
+        before_breadcrumb=_as_the_log_says,
         transport=AwaitedTransport,
         send_default_pii=False,
         max_request_body_size="never",
@@ -218,7 +219,7 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     if "owner" in (event.get("tags") or {}):
         clean["tags"]["owner"] = event["tags"]["owner"]  # BRIDGE_OWNER as it is: a setting, and no caller's datum
     if "logentry" in event:
-        clean["logentry"] = _only(event["logentry"], _OF_LINE)
+        clean["logentry"] = _only(_line(event["logentry"], hint), _OF_LINE)
     if "exception" in event:
         clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
     if "breadcrumbs" in event:
@@ -227,7 +228,8 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
         clean["request"] = _only(event["request"], _OF_REQUEST)
     clean["contexts"] = {name: _context(name, value) for name, value in event.get("contexts", {}).items() if name in _OF_CONTEXTS}
     extra = event.get("extra", {})
-    clean["extra"] = _only(extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
+    record = hint.get("log_record")  # the SDK has made text of what stands in `extra`, exceptions too
+    clean["extra"] = _only(dict(vars(record)) if record else extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
     if extra.get("rq-job"):
         clean["extra"]["rq-job"] = _only(extra["rq-job"], _OF_JOB)
     failure = _step_failure(hint)
@@ -244,8 +246,23 @@ def _exception(item: dict[str, Any]) -> dict[str, Any]:
     return kept | {"value": mask(mask_quotes(kind, str(item.get("value") or ""))), "mechanism": mechanism, "stacktrace": {"frames": bare}}
 
 
+def _line(entry: dict[str, Any], hint: Hint) -> dict[str, Any]:
+    """A log line as the log itself has it: what an exception among its arguments quotes is left out while it still is an exception."""
+    record = hint.get("log_record")
+    return entry if record is None else {"message": str(unquoted(record.msg)), "formatted": said_by(record)}
+
+
+def _as_the_log_says(crumb: Breadcrumb, hint: BreadcrumbHint) -> Breadcrumb:
+    """The SDK's `before_breadcrumb`."""
+    record = hint.get("log_record")
+    if record is not None:
+        crumb["message"] = said_by(record)
+        crumb["data"] = {"facts": mask_value(vars(record).get("facts") or {})}
+    return crumb
+
+
 def _crumb(crumb: dict[str, Any]) -> dict[str, Any]:
-    """Without the data of foreign log lines: RQ hangs the job's arguments there. Our own facts stay."""
+    """Without the data of others than log lines, such as requests."""
     facts = (crumb.get("data") or {}).get("facts")
     return _only(crumb, _OF_CRUMB) | ({"data": mask_value(facts)} if facts else {})
 

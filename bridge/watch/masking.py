@@ -19,7 +19,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 
-HIDDEN = "***"
+from bridge.watch import quoted
+from bridge.watch.quoted import unquoted
+
+HIDDEN = quoted.HIDDEN
 _DEEPEST = 12  # levels of nested values; deeper ones are hidden whole
 _CALL_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _PASSES = 4  # what one pass hides can bring the next to light; two were the most that a million random texts took
@@ -312,7 +315,7 @@ def _mask_scalar(value: object, key: str) -> object:
         masked = _behind_key(text, key)
         return value if masked == text else masked
     try:
-        return _behind_key(str(value), key)
+        return _behind_key(str(unquoted(value)), key)
     except Exception as error:  # noqa: BLE001 - a foreign __str__ must not cost the log line
         return f"<{type(value).__name__}: {type(error).__name__}>"
 
