@@ -282,6 +282,25 @@ def test_of_a_line_in_the_log_only_fields_of_our_own_leave(sentry):
     assert nothing_personal(*sentry.texts)
 
 
+ASKS = """
+import logging, sys
+from bridge.watch import alerts
+from bridge.watch.guard import StormGuard, impatient
+def connect(url):
+    logging.getLogger("client").error("cannot connect")
+    return impatient(url)
+alerts.configure(sys.argv[1], owner="ops", admit=StormGuard("redis://127.0.0.1:9/0", connect).admit)
+logging.getLogger("app").error("event could not be kept")
+alerts.flush()
+"""
+
+
+def test_an_error_of_the_guards_own_client_is_an_event_and_takes_no_other_along(sentry):
+    run_python("-c", ASKS, sentry.dsn)
+    events = sentry.wait_for(2)
+    assert sorted(event["logger"] for event in events) == ["app", "client"]
+
+
 TELLS = """
 import logging, sys
 from bridge.watch import alerts
