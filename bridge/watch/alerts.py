@@ -25,11 +25,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
+import redis
 import sentry_sdk
 from sentry_sdk.crons import capture_checkin
 from sentry_sdk.integrations.argv import ArgvIntegration
 from sentry_sdk.integrations.flask import FlaskIntegration
-from sentry_sdk.integrations.logging import LoggingIntegration
+from sentry_sdk.integrations.logging import LoggingIntegration, unignore_logger
 from sentry_sdk.integrations.rq import RqIntegration
 from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
 
@@ -72,6 +73,7 @@ _OF_PROMISE = frozenset({"more", "link"})  # what `tell` says besides its senten
 _OF_LINE = frozenset({"message", "formatted"})
 _OF_OUR_LINE = frozenset({"call_key", "provider", "attempt", "facts"})  # fields of a log line that are this project's own
 _GROUP = "callbridge"
+_RQ = "rq.worker"
 CHECK_IN_EVERY_S = 60.0
 _SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
 
@@ -113,6 +115,7 @@ def configure(
         trace_propagation_targets=[],  # no headers of ours in requests to the CRM
         auto_session_tracking=False,
     )
+    unignore_logger(_RQ)
     sentry_sdk.get_global_scope().set_tag("owner", owner)
     fact(log, "Sentry is told of failures", owner=owner, environment=environment)
     return True
@@ -182,6 +185,8 @@ def check_in(monitor: str) -> None:
 
 def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
     """The SDK's `before_send`: the event without personal data, or None where enough of its cause have left already."""
+    if _is_of_no_interest(hint):
+        return None
     clean = scrub(event, hint)
     if clean.get("type") or is_awaited():
         return clean
@@ -189,6 +194,15 @@ def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
     if verdict.withheld:
         clean["extra"] = {**clean.get("extra", {}), "also_happened": verdict.withheld}
     return clean if verdict.passes else None
+
+
+def _is_of_no_interest(hint: Hint) -> bool:
+    """Of RQ's worker: its line about a job that raised, which has been told, and that Redis is away, which it waits out (rq 3.0.0)."""
+    record = hint.get("log_record")
+    if record is None or record.name != _RQ:
+        return False
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or isinstance(error, redis.ConnectionError | redis.TimeoutError)
 
 
 def _cause_of(event: Event) -> str:
@@ -252,10 +266,12 @@ def _line(entry: dict[str, Any], hint: Hint) -> dict[str, Any]:
     return entry if record is None else {"message": str(unquoted(record.msg)), "formatted": said_by(record)}
 
 
-def _as_the_log_says(crumb: Breadcrumb, hint: BreadcrumbHint) -> Breadcrumb:
-    """The SDK's `before_breadcrumb`."""
+def _as_the_log_says(crumb: Breadcrumb, hint: BreadcrumbHint) -> Breadcrumb | None:
+    """The SDK's `before_breadcrumb`. RQ's lines say what a job was called with."""
     record = hint.get("log_record")
     if record is not None:
+        if record.name == _RQ:
+            return None
         crumb["message"] = said_by(record)
         crumb["data"] = {"facts": mask_value(vars(record).get("facts") or {})}
     return crumb

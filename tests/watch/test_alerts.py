@@ -282,6 +282,32 @@ def test_of_a_line_in_the_log_only_fields_of_our_own_leave(sentry):
     assert nothing_personal(*sentry.texts)
 
 
+WORKS = """
+import logging, sys
+import redis
+from rq import Queue, Worker
+from bridge.watch import alerts
+class Faulty(Worker):
+    errors = [redis.TimeoutError("away"), redis.ConnectionError("away"), KeyError("Ada Example"), LookupError("of +12025550143")]
+    def dequeue_job_and_maintain_ttl(self, *args, **options):
+        raise self.errors.pop(0)
+alerts.configure(sys.argv[2], owner="ops")
+connection = redis.Redis.from_url(sys.argv[1])
+while Faulty.errors:
+    Faulty([Queue("calls", connection=connection)], connection=connection).work(burst=True)
+alerts.flush()
+"""
+
+
+def test_a_worker_that_ends_by_a_fault_of_its_own_is_one_event_and_an_outage_of_redis_is_none(connection, redis_url, sentry):
+    """RQ logs it and returns as if all were well; whoever starts it again sees nothing but an end."""
+    del connection
+    run_python("-c", WORKS, redis_url, sentry.dsn)
+    sentry.wait_for(2)
+    assert [event["exception"]["values"][-1]["type"] for event in sentry.events] == ["KeyError", "LookupError"]
+    assert nothing_personal(*sentry.texts)
+
+
 ASKS = """
 import logging, sys
 from bridge.watch import alerts
