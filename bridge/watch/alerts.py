@@ -244,6 +244,8 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     extra = event.get("extra", {})
     record = hint.get("log_record")  # the SDK has made text of what stands in `extra`, exceptions too
     clean["extra"] = _only(dict(vars(record)) if record else extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
+    if "link" in clean["extra"]:
+        clean["extra"]["link"] = extra["link"]  # of PUBLIC_URL, and no caller's datum: masked it may lead nowhere
     if extra.get("rq-job"):
         clean["extra"]["rq-job"] = _only(extra["rq-job"], _OF_JOB)
     failure = _step_failure(hint)

@@ -25,7 +25,7 @@ def over(process: Process, cause: str, figures: Figures, sending: Sending, now: 
 
 _PLAIN = {
     promises.LATE: "No call waits for the bridge longer than promised any more.",
-    promises.DIED: "Of the last hours' attempts none was cut short by the death of its process.",
+    promises.DIED: "Of the last hours' attempts none was cut short by the death of its process, or for want of Redis.",
     promises.TIMED_OUT: "Of the last hours' attempts none was cut short by the time limit.",
 }
 

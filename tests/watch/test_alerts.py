@@ -406,6 +406,14 @@ def test_the_owner_is_named_as_the_setting_names_them():
     assert alerts.scrub(event, {})["tags"] == {"owner": "anna@example.com +12025550143", "cause": "x +…43"}
 
 
+@pytest.mark.parametrize(
+    "url", ["https://bridge-12025550143.example.com", "https://10.20.30.40:8080/a", "https://x.example.com/2025550143"]
+)
+def test_the_link_of_an_alert_leads_where_public_url_does(url):
+    event = {"event_id": "1", "extra": {"link": f"{url}/console", "more": f"x {PHONE}"}}
+    assert alerts.scrub(event, {})["extra"] == {"link": f"{url}/console", "more": "x +…43"}
+
+
 def test_a_step_failure_below_another_exception_still_gives_the_cause():
     outer = RuntimeError("outer")
     outer.__cause__ = Permanent("inner", cause="crm.401")

@@ -141,8 +141,30 @@ BROKEN = {
     "CallbridgeFailures": ([*series("callbridge_parked_total", "0+1x80", ""), *series("callbridge_done_total", "0+4x80", "")], 60),
     "CallbridgeAttention": (series("callbridge_attention_calls", "1+0x80", 'process="calls",cause="uncertain"'), 20),
     "CallbridgeBudgetLow": (series("callbridge_crm_requests_left", "19999+0x80"), 5),
+    "CallbridgeAttemptsCutShort": (series("callbridge_cut_short_attempts", "0 1+0x80", 'process="calls",how="timed_out"'), 5),
+    "CallbridgeSilence": (series("callbridge_silent_seconds", "14401+0x800"), 12 * 60),
     "CallbridgeWorkersDie": (series("callbridge_worker_deaths_total", "0+1x80", ""), 20),
 }
+
+
+# Whoever has Prometheus and none of our own routes shall hear of the same.
+RULE_OF = {
+    promises.LATE: "CallbridgePromiseBroken",
+    promises.SLOW: "CallbridgeLeadsSlow",
+    promises.FAILURES: "CallbridgeFailures",
+    promises.DIED: "CallbridgeAttemptsCutShort",
+    promises.TIMED_OUT: "CallbridgeAttemptsCutShort",
+    promises.BUDGET: "CallbridgeBudgetLow",
+    promises.SILENCE: "CallbridgeSilence",
+    **{cause: "CallbridgeAttention" for cause in promises.CAUSES if cause.startswith("attention.")},
+}
+
+
+def test_every_promise_has_a_rule_and_every_rule_is_tried() -> None:
+    assert set(RULE_OF) == set(promises.CAUSES)
+    rules = set(re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8")))
+    assert set(RULE_OF.values()) <= rules
+    assert set(BROKEN) == rules
 
 
 @needs_promtool
