@@ -139,13 +139,18 @@ def _histogram(name: str, text: str, told: Mapping[str, Mapping[str, float]]) ->
 
 
 def _counters(counted: dict[str, int]) -> Iterable[Metric]:
+    """Counters that differ only in what no label tells are one: Prometheus takes no two samples of the same labels."""
     for word, (metric, text, labels) in _COUNTERS.items():
-        family = CounterMetricFamily(metric, text, labels=labels)
+        sums: dict[tuple[str, ...], int] = {}
         for name, times in sorted((_FROM_THE_START | counted).items()):
             first, _, rest = name.partition(".")
             if first == word:
                 told, _, reason = rest.partition(":")
-                family.add_metric([told, reason][: len(labels)], times)
+                values = (told, reason)[: len(labels)]
+                sums[values] = sums.get(values, 0) + times
+        family = CounterMetricFamily(metric, text, labels=labels)
+        for values, times in sums.items():
+            family.add_metric(values, times)
         yield family
 
 
