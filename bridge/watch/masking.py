@@ -87,7 +87,7 @@ _SECRET_WORDS = _words(
 )
 _KEY_OWNERS = frozenset({"api", "access", "private", "auth"})
 _NUMBER_WORDS = _words("caller called callee phone telephone mobile msisdn ani dnis dialled dialed recipient email mail raw fax")
-_NAME_OWNERS = _words("caller called first last full contact display customer person given family agent user")
+_NAME_OWNERS = _words("caller called cid from first last full contact display profile lead customer person given family agent user")
 _COUNTED = _words("sequence line attempt page build version retry track part serial")
 # A last word that makes a sensitive name harmless: phone_number_id, TranscriptionStatus, caller_kind.
 _ABOUT = _words("id ids sid status count length kind type event confidence at s ms seconds ttl timeout expires policy class")
@@ -105,6 +105,8 @@ def _kind(name: str) -> _Kind:
         return _Kind.SECRET
     if together := _RUN_TOGETHER.search("".join(words)):
         return _Kind.NAME if together["what"] == "name" else _Kind.NUMBER
+    if words[-1] == "cnam":  # as carriers call the caller's name
+        return _Kind.NAME
     if words[-1] == "name" and (len(words) == 1 or not _NAME_OWNERS.isdisjoint(words)):
         return _Kind.NAME
     return _Kind.NUMBER if _names_a_number(name, words) else _Kind.OPEN

@@ -279,6 +279,22 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["caller_name", "callerName", "CallerName", "cid_name", "caller_id_name", "calleridname", "cnam", "CNAM", "caller.cnam", "from_name",
+     "FromName", "displayName", "profileName", "lead_name", "customer_name", "fullName", "firstname", "LastName", "name", "agent_name"],
+)  # fmt: skip
+def test_whatever_a_phone_system_calls_a_persons_name_it_is_left_out(key):
+    for text in (
+        f"/webhooks/x?{key}=Ada+Example&z=1",
+        f'{{"{key}": "Ada Example"}}',
+        f"{{'{key}': 'Ada Example'}}",
+        str(mask_value({key: "Ada Example"})),
+    ):
+        assert "Ada" not in mask(text)
+        assert "Example" not in mask(text)
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=12).map("".join)))
 def test_masking_twice_changes_nothing_more(text):
