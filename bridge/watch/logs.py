@@ -191,11 +191,12 @@ def _time(record: logging.LogRecord) -> str:
 
 def said_by(record: logging.LogRecord) -> str:
     """The message of a record without what an exception in it quotes, be it an argument or a whole traceback; not masked yet."""
-    bare = logging.makeLogRecord({"msg": unquoted(record.msg), "args": _bare(record.args)})
+    arguments = _bare(record.args)
     try:
-        text = bare.getMessage()
+        text = str(unquoted(record.msg))
+        text = text % arguments if arguments else text
     except Exception:  # noqa: BLE001 - arguments that do not fit are still worth reading
-        text = f"{bare.msg} {bare.args!r}"
+        text = f"{unquoted(record.msg)} {arguments!r}"
     return mask_traceback(_ANSI.sub("", text))  # RQ writes the traceback of a failed job into the message
 
 

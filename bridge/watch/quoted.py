@@ -66,6 +66,9 @@ class Unquoted:
 
 
 def unquoted(value: object) -> object:
+    """The value, or what stands for an exception; also for those in a list, such as what a gathering of results gives."""
+    if isinstance(value, list | tuple):
+        return [unquoted(item) for item in value] if any(isinstance(item, BaseException) for item in value) else value
     return Unquoted(value) if isinstance(value, BaseException) else value
 
 

@@ -79,6 +79,8 @@ def lines_of(error: BaseException, formatter: logging.Formatter) -> list[str]:
         (f"failed: {'' if is_bare else text}", ()),
         ("failed: %s", (error,)),
         ("failed: %r %(", (error,)),
+        ("failed: %s", ([error, 1],)),
+        ("failed: %(why)s", ({"why": error},)),
         (error, ()),
     ]
     records = [logging.LogRecord("x", logging.ERROR, "f", 1, said, told, None) for said, told in messages]
