@@ -42,7 +42,7 @@ _SECRETS = re.compile(
       (?P<scheme>(?:bearer|basic)\s{1,3}) (?: (?=\S{0,300}\d)[^\s"',]{6,} | [^\s"',]{16,} )
     | pit-[0-9a-z-]{6,}                   # GoHighLevel private integration token
     | whsec_[^\s"',&]+                    # Standard Webhooks signing secret
-    | eyJ[\w-]{8,}+\.[\w-]++(?:\.[\w-]*)?   # JSON Web Token
+    | (?:(?<![\w-])eyJ[\w-]{8,}+ | eyJ[\w-]{8,400}+)\.[\w-]++(?:\.[\w-]*)?   # JSON Web Token; inside a run of such characters a short one
     | (?P<told>(?:token|secret|signature|password)\s{1,2}(?:is\s)?) [0-9a-f]{32,}\b
     )
     """
