@@ -191,8 +191,8 @@ def _died(figures: Figures) -> Breach | None:
     ended = "ended with the death of the process, or because Redis, the bridge's database, was away for too long"
     say = f"{counted(figures.died, 'attempt', 'attempts')} of the last hours {ended}. Nothing is lost: such calls are tried again."
     do = (
-        "Look at the worker's log of that time. Does it say that Redis was away, that was it. "
-        "Else it is memory most often: lower WORKERS, or give the worker more of it."
+        "Look at the worker's log of that time. If it says that Redis was away, that was it. "
+        "Otherwise it is memory most often: lower WORKERS, or give the worker more of it."
     )
     return Breach(DIED, figures.died, say, do)
 
@@ -201,7 +201,10 @@ def _timed_out(figures: Figures) -> Breach | None:
     if not figures.timed_out:
         return None
     say = f"{counted(figures.timed_out, 'attempt', 'attempts')} of the last hours ran into the time limit. The calls are tried again."
-    do = "Open the call in the console and see which step takes so long: GoHighLevel may answer slowly, or Redis."
+    do = (
+        "Look for worker.timeout in the worker's log: it names the call, whose page in the console says which step takes so long. "
+        "GoHighLevel may answer slowly, or Redis."
+    )
     return Breach(TIMED_OUT, figures.timed_out, say, do)
 
 

@@ -195,6 +195,14 @@ def test_a_webhook_that_drips_its_answer_is_cut_off_in_time(
     assert "secret" not in caplog.text
 
 
+def test_a_webhook_that_hangs_while_the_encryption_is_agreed_on_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
+    with talking(b"") as port:
+        began = time.monotonic()
+        assert sent_by(ToWebhook(f"https://127.0.0.1:{port}/services/T1/secret")) is False
+        assert time.monotonic() - began < 2
+
+
 def test_a_mail_server_that_drips_its_greeting_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
     with talking(b"") as port:
