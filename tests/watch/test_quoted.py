@@ -14,7 +14,7 @@ import pytest
 
 from bridge.errors import Permanent
 from bridge.sandbox.sentry import SentryServer
-from bridge.watch import alerts, logs
+from bridge.watch import alerts, logs, quoted
 from bridge.watch.quoted import mask_quotes, mask_traceback, traceback_of
 from tests.rules.tree import ROOT
 from tests.watch.quoting import NAME, SHAPES
@@ -106,6 +106,15 @@ def test_a_traceback_has_the_frames_and_the_exceptions_of_the_standard_librarys(
     ours, theirs = traceback_of(error), "".join(traceback.format_exception(error))
     for word in ("  File ", "Error", "Traceback (most", "The above exception", "During handling", "a note", "in _"):
         assert ours.count(word) == theirs.count(word), word
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if "group" not in shape.__name__], ids=lambda shape: shape.__name__)
+def test_but_for_the_quotes_a_traceback_is_the_standard_librarys(
+    shape: Callable[[], BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quoted, "mask_quotes", lambda _kind, text: text)
+    error = shape()
+    assert traceback_of(error) == "".join(traceback.format_exception(error)).rstrip("\n")
 
 
 REPORTS = """
