@@ -21,6 +21,7 @@ Other log lines are breadcrumbs. `outgoing` is the one place through which all e
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
@@ -74,6 +75,8 @@ _OF_LINE = frozenset({"message", "formatted"})
 _OF_OUR_LINE = frozenset({"call_key", "provider", "attempt", "facts"})  # fields of a log line that are this project's own
 _GROUP = "callbridge"
 _RQ = "rq.worker"
+# A word with a digit in it. The look-behind makes each run of such characters be tried once.
+_VARIES = re.compile(r"(?<![\w.:-])[\w.:-]*\d[\w.:-]*")
 CHECK_IN_EVERY_S = 60.0
 _SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
 
@@ -206,12 +209,17 @@ def _is_of_no_interest(hint: Hint) -> bool:
 
 
 def _cause_of(event: Event) -> str:
-    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message as it is written."""
+    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message as it is written.
+
+    Somebody else's message may name another call or number each time; to Sentry they are one issue
+    (https://docs.sentry.io/concepts/data-management/event-grouping/), and each would pass here for the first of its kind.
+    """
     if fingerprint := event.get("fingerprint"):
         return " ".join(fingerprint)
     values = cast("dict[str, Any]", event).get("exception", {}).get("values") or [{}]
     raised = (values[-1].get("stacktrace", {}).get("frames") or [{}])[-1]
-    said = event.get("message") or (event.get("logentry") or {}).get("message")
+    line = cast("dict[str, Any]", event).get("logentry") or {}
+    said = "" if values[-1] else _VARIES.sub("#", str(event.get("message") or line.get("message") or ""))
     parts = (values[-1].get("type"), raised.get("module"), raised.get("function"), event.get("logger"), said)
     return " ".join(str(part) for part in parts)
 
