@@ -19,28 +19,14 @@ from bridge.ledger.store import Store
 
 PAGE = 50
 PAGE_LIMIT = 200
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
     """`region` is DEFAULT_REGION: the country of a `dialled` that is given without its country code."""
     routes = Blueprint("api", __name__, url_prefix="/api")
-
-    @routes.before_request
-    def only_with_the_token() -> tuple[Response, int] | None:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        # The scheme's name is not case-sensitive (https://www.rfc-editor.org/rfc/rfc9110#section-11.1).
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
-            return None
-        return jsonify(error="send Authorization: Bearer <API_TOKEN>"), 401
-
-    @routes.after_request
-    def with_headers(response: Response) -> Response:
-        response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
-        return response
-
-    @routes.errorhandler(redis.RedisError)
-    def without_redis(_error: redis.RedisError) -> tuple[Response, int]:
-        return jsonify(error="Redis cannot be reached; try again"), 503
+    _guard(routes, token)
+    _answer_what_is_wrong(routes)
 
     @routes.get("/calls/<call_key>")
     def one_call(call_key: str) -> Response | tuple[Response, int]:
@@ -57,6 +43,9 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
             return jsonify(
                 error=f"there is no filter {', '.join(unknown)}; there are {', '.join(filters.NAMES[:-1])}, cursor and limit"
             ), 400
+        twice = sorted(name for name, values in request.args.lists() if len(values) > 1)
+        if twice:  # the second would be left out without a word
+            return jsonify(error=f"{', '.join(twice)} stands there more than once; a filter has one value"), 400
         try:
             wanted = filters.read(request.args, region=region, zone=UTC)
             after = filters.read_cursor(request.args.get("cursor", ""))
@@ -71,6 +60,41 @@ def blueprint(store: Store, token: str, region: str = "US") -> Blueprint:
         return jsonify(calls=[show(entry, now) for entry in page.entries], next_cursor=filters.cursor(page.after))
 
     return routes
+
+
+def _guard(routes: Blueprint, token: str) -> None:
+    @routes.before_request
+    def only_with_the_token() -> tuple[Response, int] | None:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        # The scheme's name is not case-sensitive (https://www.rfc-editor.org/rfc/rfc9110#section-11.1).
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode()):
+            return None
+        return jsonify(error="send Authorization: Bearer <API_TOKEN>"), 401
+
+    @routes.after_request
+    def with_headers(response: Response) -> Response:
+        response.headers.update({"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"})
+        return response
+
+
+def _answer_what_is_wrong(routes: Blueprint) -> None:
+    @routes.errorhandler(redis.RedisError)
+    def without_redis(_error: redis.RedisError) -> tuple[Response, int]:
+        return jsonify(error="Redis cannot be reached; try again"), 503
+
+    @routes.route("/<path:rest>", methods=_METHODS)
+    def nothing_else(rest: str) -> tuple[Response, int]:
+        """A program reads JSON, also where it has asked wrongly; and a stranger learns not even what there is."""
+        if rest.partition("/")[0] == "calls" and rest.count("/") < 2 and request.method != "GET":
+            answer = jsonify(error="this API only reads: GET")
+            answer.headers["Allow"] = "GET, HEAD, OPTIONS"  # https://www.rfc-editor.org/rfc/rfc9110#section-15.5.6
+            return answer, 405
+        return jsonify(error="there is /api/calls and /api/calls/<call_key>, without a slash at the end"), 404
+
+    @routes.errorhandler(500)
+    def by_a_fault(_error: Exception) -> tuple[Response, int]:
+        """Flask has logged it, so it is an alert."""
+        return jsonify(error="a fault of the bridge; its log and its alerts have it"), 500
 
 
 def show(entry: Entry, now: float) -> dict[str, Any]:

@@ -21,24 +21,26 @@ Other log lines are breadcrumbs. `outgoing` is the one place through which all e
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
+import redis
 import sentry_sdk
 from sentry_sdk.crons import capture_checkin
 from sentry_sdk.integrations.argv import ArgvIntegration
 from sentry_sdk.integrations.flask import FlaskIntegration
-from sentry_sdk.integrations.logging import LoggingIntegration
+from sentry_sdk.integrations.logging import LoggingIntegration, unignore_logger
 from sentry_sdk.integrations.rq import RqIntegration
-from sentry_sdk.types import Event, Hint
+from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
 
 from bridge.errors import StepFailed
 from bridge.watch.delivery import AwaitedTransport, awaited, is_awaited
 from bridge.watch.guard import PASSES, Admit, Verdict
-from bridge.watch.logs import fact
+from bridge.watch.logs import fact, said_by
 from bridge.watch.masking import mask, mask_value
-from bridge.watch.quoted import mask_quotes
+from bridge.watch.quoted import mask_quotes, unquoted
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,9 @@ _OF_PROMISE = frozenset({"more", "link"})  # what `tell` says besides its senten
 _OF_LINE = frozenset({"message", "formatted"})
 _OF_OUR_LINE = frozenset({"call_key", "provider", "attempt", "facts"})  # fields of a log line that are this project's own
 _GROUP = "callbridge"
+_RQ = "rq.worker"
+# A word with a digit in it. The look-behind makes each run of such characters be tried once.
+_VARIES = re.compile(r"(?<![\w.:-])[\w.:-]*\d[\w.:-]*")
 CHECK_IN_EVERY_S = 60.0
 _SILENT_FOR_MIN = 2  # minutes beyond that minute after which Sentry says that a check-in is missing
 
@@ -104,6 +109,7 @@ def configure(
         disabled_integrations=[ArgvIntegration()],
         integrations=[FlaskIntegration(transaction_style="url"), RqIntegration(), LoggingIntegration(event_level=logging.ERROR)],
         before_send=partial(outgoing, admit),
+        before_breadcrumb=_as_the_log_says,
         transport=AwaitedTransport,
         send_default_pii=False,
         max_request_body_size="never",
@@ -112,6 +118,7 @@ def configure(
         trace_propagation_targets=[],  # no headers of ours in requests to the CRM
         auto_session_tracking=False,
     )
+    unignore_logger(_RQ)
     sentry_sdk.get_global_scope().set_tag("owner", owner)
     fact(log, "Sentry is told of failures", owner=owner, environment=environment)
     return True
@@ -181,6 +188,8 @@ def check_in(monitor: str) -> None:
 
 def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
     """The SDK's `before_send`: the event without personal data, or None where enough of its cause have left already."""
+    if _is_of_no_interest(hint):
+        return None
     clean = scrub(event, hint)
     if clean.get("type") or is_awaited():
         return clean
@@ -190,13 +199,27 @@ def outgoing(admit: Admit, event: Event, hint: Hint) -> Event | None:
     return clean if verdict.passes else None
 
 
+def _is_of_no_interest(hint: Hint) -> bool:
+    """Of RQ's worker: its line about a job that raised, which has been told, and that Redis is away, which it waits out (rq 3.0.0)."""
+    record = hint.get("log_record")
+    if record is None or record.name != _RQ:
+        return False
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or isinstance(error, redis.ConnectionError | redis.TimeoutError)
+
+
 def _cause_of(event: Event) -> str:
-    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message as it is written."""
+    """What Sentry would group by, in short: our fingerprint, or the exception and where it was raised, or the message as it is written.
+
+    Somebody else's message may name another call or number each time; to Sentry they are one issue
+    (https://docs.sentry.io/concepts/data-management/event-grouping/), and each would pass here for the first of its kind.
+    """
     if fingerprint := event.get("fingerprint"):
         return " ".join(fingerprint)
     values = cast("dict[str, Any]", event).get("exception", {}).get("values") or [{}]
     raised = (values[-1].get("stacktrace", {}).get("frames") or [{}])[-1]
-    said = event.get("message") or (event.get("logentry") or {}).get("message")
+    line = cast("dict[str, Any]", event).get("logentry") or {}
+    said = "" if values[-1] else _VARIES.sub("#", str(event.get("message") or line.get("message") or ""))
     parts = (values[-1].get("type"), raised.get("module"), raised.get("function"), event.get("logger"), said)
     return " ".join(str(part) for part in parts)
 
@@ -218,7 +241,7 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
     if "owner" in (event.get("tags") or {}):
         clean["tags"]["owner"] = event["tags"]["owner"]  # BRIDGE_OWNER as it is: a setting, and no caller's datum
     if "logentry" in event:
-        clean["logentry"] = _only(event["logentry"], _OF_LINE)
+        clean["logentry"] = _only(_line(event["logentry"], hint), _OF_LINE)
     if "exception" in event:
         clean["exception"] = {"values": [_exception(item) for item in event["exception"].get("values", [])]}
     if "breadcrumbs" in event:
@@ -227,7 +250,10 @@ def _scrubbed(event: dict[str, Any], hint: Hint) -> dict[str, Any]:
         clean["request"] = _only(event["request"], _OF_REQUEST)
     clean["contexts"] = {name: _context(name, value) for name, value in event.get("contexts", {}).items() if name in _OF_CONTEXTS}
     extra = event.get("extra", {})
-    clean["extra"] = _only(extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
+    record = hint.get("log_record")  # the SDK has made text of what stands in `extra`, exceptions too
+    clean["extra"] = _only(dict(vars(record)) if record else extra, _OF_OUR_LINE if "logentry" in event else _OF_PROMISE)
+    if "link" in clean["extra"]:
+        clean["extra"]["link"] = extra["link"]  # of PUBLIC_URL, and no caller's datum: masked it may lead nowhere
     if extra.get("rq-job"):
         clean["extra"]["rq-job"] = _only(extra["rq-job"], _OF_JOB)
     failure = _step_failure(hint)
@@ -244,8 +270,25 @@ def _exception(item: dict[str, Any]) -> dict[str, Any]:
     return kept | {"value": mask(mask_quotes(kind, str(item.get("value") or ""))), "mechanism": mechanism, "stacktrace": {"frames": bare}}
 
 
+def _line(entry: dict[str, Any], hint: Hint) -> dict[str, Any]:
+    """A log line as the log itself has it: what an exception among its arguments quotes is left out while it still is an exception."""
+    record = hint.get("log_record")
+    return entry if record is None else {"message": str(unquoted(record.msg)), "formatted": said_by(record)}
+
+
+def _as_the_log_says(crumb: Breadcrumb, hint: BreadcrumbHint) -> Breadcrumb | None:
+    """The SDK's `before_breadcrumb`. RQ's lines say what a job was called with."""
+    record = hint.get("log_record")
+    if record is not None:
+        if record.name == _RQ:
+            return None
+        crumb["message"] = said_by(record)
+        crumb["data"] = {"facts": mask_value(vars(record).get("facts") or {})}
+    return crumb
+
+
 def _crumb(crumb: dict[str, Any]) -> dict[str, Any]:
-    """Without the data of foreign log lines: RQ hangs the job's arguments there. Our own facts stay."""
+    """Without the data of others than log lines, such as requests."""
     facts = (crumb.get("data") or {}).get("facts")
     return _only(crumb, _OF_CRUMB) | ({"data": mask_value(facts)} if facts else {})
 

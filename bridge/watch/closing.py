@@ -15,17 +15,29 @@ from bridge.watch.standing import Sending
 
 def over(process: Process, cause: str, figures: Figures, sending: Sending, now: float) -> tuple[str, tuple[str, ...]]:
     """The title and the lines of the message that closes an alert about `cause`."""
-    has_come = cause == promises.SILENCE and process.silence_s is not None
+    has_come = cause == promises.SILENCE and _has_come(figures, sending, now)
     until = now - (figures.silent_s or 0.0) if has_come else now
     what = ("attempt", "attempts") if cause in {promises.DIED, promises.TIMED_OUT} else ("call", "calls")
     height = f"At its height it was about {counted(sending.count, *what)}." if sending.count > 1 else ""
     lines = (lasted(sending.since, until), height, _left(figures))
-    return _title(process, cause, figures), tuple(line for line in lines if line)
+    title = _silence(process, has_come=has_come) if cause == promises.SILENCE else _title(process, cause, figures)
+    return title, tuple(line for line in lines if line)
+
+
+def _has_come(figures: Figures, sending: Sending, now: float) -> bool:
+    """Whether the newest call is not that with which the silence began: it may have ended by a setting alone."""
+    return figures.silent_s is not None and now - figures.silent_s > sending.since + 1.0
+
+
+def _silence(process: Process, *, has_come: bool) -> str:
+    if process.silence_s is None:
+        return "Silence is not watched any more: SILENCE_S is not set."
+    return "A call has come." if has_come else "No call has come, and it may take longer by now: SILENCE_S was changed."
 
 
 _PLAIN = {
     promises.LATE: "No call waits for the bridge longer than promised any more.",
-    promises.DIED: "Of the last hours' attempts none was cut short by the death of its process.",
+    promises.DIED: "Of the last hours' attempts none was cut short by the death of its process, or for want of Redis.",
     promises.TIMED_OUT: "Of the last hours' attempts none was cut short by the time limit.",
 }
 
@@ -39,8 +51,6 @@ def _title(process: Process, cause: str, figures: Figures) -> str:
         return _failures(figures)
     if cause == promises.BUDGET:
         return f"{figures.left_today} of {process.daily} requests to GoHighLevel are left for today."
-    if cause == promises.SILENCE:
-        return "A call has come." if process.silence_s is not None else "Silence is not watched any more: SILENCE_S is not set."
     return f"No call needs attention for this cause any more ({cause.partition('.')[2]})."
 
 

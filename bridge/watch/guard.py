@@ -6,12 +6,15 @@ failures at once nor a plan that stays exhausted for a day uses up a quota which
 (https://docs.sentry.io/product/accounts/quotas/).
 What was withheld is told with the next event of the cause that passes, and each failure stands in the console in any case.
 
-A guard that cannot reach Redis goes by what this process alone has let through, two a minute of a cause: an alert too many is better
-than one too few, and an outage of Redis is when every request may log an error.
+A guard that cannot reach Redis, or that Redis lets wait, goes by what this process alone has let through, two a minute of a cause: an
+alert too many is better than one too few, and an outage of Redis is when every request may log an error. Whoever logs one waits for the
+answer, and whoever logs another meanwhile waits behind them, since the SDK's handler of log lines has a lock (sentry-sdk 2.75.0,
+integrations/logging.py: EventHandler is a logging.Handler).
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -27,7 +30,8 @@ PER_MINUTE = 2
 IN_A_ROW = 5
 REFILL_S = 3600
 _MINUTE_S = 60.0
-AWAY_S = 5.0  # how long a Redis that did not answer is left alone
+PATIENCE_S = 0.4  # for each answer; a connection takes some of them
+AWAY_S = 5.0  # how long a Redis that did not answer in time is left alone
 CAUSES = 256  # how many a process without Redis tells apart
 RESTED_S = 900  # as long as the messages about a promise leave between two of one cause (bridge/watch/standing.py)
 
@@ -113,28 +117,45 @@ class _Alone:
         return withheld
 
 
+def impatient(redis_url: str) -> redis.Redis:
+    """As for a web, and with less time: the process can decide for itself."""
+    connection = web_connection(redis_url)
+    connection.connection_pool.connection_kwargs |= {"socket_connect_timeout": PATIENCE_S, "socket_timeout": PATIENCE_S}
+    return connection
+
+
 class StormGuard:
     """Opens its connection when it is first asked, in the process that asks; a forked one gets its own."""
 
     def __init__(
-        self, redis_url: str, connect: Callable[[str], redis.Redis] = web_connection, clock: Callable[[], float] = time.monotonic
+        self, redis_url: str, connect: Callable[[str], redis.Redis] = impatient, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._redis_url = redis_url
         self._connect = connect
         self._clock = clock
         self._connection: redis.Redis | None = None
         self._alone = _Alone(clock)
-        self._ask_again_at = 0.0  # whoever logs an error waits for the answer, a caller on the line perhaps
+        self._ask_again_at = 0.0
+        self._asking = threading.local()
 
     def admit(self, fingerprint: str) -> Verdict:
-        """Whether one more alert of this cause may leave now. Never raises; waits for Redis for two seconds at most, and not each time."""
-        if self._clock() < self._ask_again_at:
+        """Whether one more alert of this cause may leave now. Never raises, and waits for Redis for a second or two at most.
+
+        An error that is logged while Redis is asked, by the client for instance, is not asked about: that would go on for ever.
+        """
+        if self._clock() < self._ask_again_at or getattr(self._asking, "is_so", False):
             return self._alone.admit(fingerprint)
+        self._asking.is_so = True
+        began = self._clock()
         try:
             verdict = self._ask(fingerprint)
-        except redis.RedisError:
+        except Exception:  # noqa: BLE001 - what else answers at that port makes the client raise anything, and the SDK would drop the event
             self._ask_again_at = self._clock() + AWAY_S
             return self._alone.admit(fingerprint)
+        finally:
+            self._asking.is_so = False
+        if self._clock() - began > PATIENCE_S:
+            self._ask_again_at = self._clock() + AWAY_S
         return Verdict(passes=True, withheld=verdict.withheld + self._alone.take(fingerprint)) if verdict.passes else verdict
 
     def _ask(self, fingerprint: str) -> Verdict:

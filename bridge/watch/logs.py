@@ -21,7 +21,6 @@ import logging
 import re
 import sys
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from typing import Any, TextIO
 
 from bridge.settings import LogFormat
 from bridge.watch.masking import mask, mask_value
-from bridge.watch.quoted import mask_traceback
+from bridge.watch.quoted import mask_traceback, traceback_of, unquoted
 
 _bound: ContextVar[Mapping[str, object]] = ContextVar("bound", default={})  # noqa: B039 - never changed in place, only replaced
 _FACTS = "facts"
@@ -190,12 +189,26 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _message(record: logging.LogRecord) -> str:
+def said_by(record: logging.LogRecord) -> str:
+    """The message of a record without what an exception in it quotes, be it an argument or a whole traceback; not masked yet."""
+    arguments = _bare(record.args)
     try:
-        text = record.getMessage()
+        text = str(unquoted(record.msg))
+        text = text % arguments if arguments else text
     except Exception:  # noqa: BLE001 - arguments that do not fit are still worth reading
-        text = f"{record.msg} {record.args!r}"
-    return mask(mask_traceback(_ANSI.sub("", text)))  # RQ writes the traceback of a failed job into the message
+        text = f"{unquoted(record.msg)} {arguments!r}"
+    return mask_traceback(_ANSI.sub("", text))  # RQ writes the traceback of a failed job into the message
+
+
+def _bare(arguments: object) -> object:
+    """`logging` takes one mapping, or a tuple."""
+    if isinstance(arguments, Mapping):
+        return {name: unquoted(value) for name, value in arguments.items()}
+    return tuple(unquoted(value) for value in arguments) if isinstance(arguments, tuple) else arguments
+
+
+def _message(record: logging.LogRecord) -> str:
+    return mask(said_by(record))
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -207,10 +220,10 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 def _traces(record: logging.LogRecord) -> dict[str, str]:
     traces = {}
-    if record.exc_info and record.exc_info[0]:
-        traces["error"] = mask(mask_traceback("".join(traceback.format_exception(*record.exc_info)).rstrip()))
+    if record.exc_info and record.exc_info[1] is not None:
+        traces["error"] = mask(traceback_of(record.exc_info[1], record.exc_info[2]))
     elif record.exc_text:  # the record came from another process, its exception already made text
-        traces["error"] = mask(mask_traceback(record.exc_text))
+        traces["error"] = mask(mask_traceback(record.exc_text, is_one=True))
     if record.stack_info:
         traces["stack"] = mask(record.stack_info)
     return traces

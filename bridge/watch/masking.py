@@ -19,7 +19,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 
-HIDDEN = "***"
+from bridge.watch import quoted
+from bridge.watch.quoted import unquoted
+
+HIDDEN = quoted.HIDDEN
 _DEEPEST = 12  # levels of nested values; deeper ones are hidden whole
 _CALL_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _PASSES = 4  # what one pass hides can bring the next to light; two were the most that a million random texts took
@@ -39,7 +42,7 @@ _SECRETS = re.compile(
       (?P<scheme>(?:bearer|basic)\s{1,3}) (?: (?=\S{0,300}\d)[^\s"',]{6,} | [^\s"',]{16,} )
     | pit-[0-9a-z-]{6,}                   # GoHighLevel private integration token
     | whsec_[^\s"',&]+                    # Standard Webhooks signing secret
-    | eyJ[\w-]{8,}+\.[\w-]++(?:\.[\w-]*)?   # JSON Web Token
+    | (?:(?<![\w-])eyJ[\w-]{8,}+ | eyJ[\w-]{8,400}+)\.[\w-]++(?:\.[\w-]*)?   # JSON Web Token; inside a run of such characters a short one
     | (?P<told>(?:token|secret|signature|password)\s{1,2}(?:is\s)?) [0-9a-f]{32,}\b
     )
     """
@@ -84,7 +87,7 @@ _SECRET_WORDS = _words(
 )
 _KEY_OWNERS = frozenset({"api", "access", "private", "auth"})
 _NUMBER_WORDS = _words("caller called callee phone telephone mobile msisdn ani dnis dialled dialed recipient email mail raw fax")
-_NAME_OWNERS = _words("caller called first last full contact display customer person given family agent user")
+_NAME_OWNERS = _words("caller called cid from first last full contact display profile lead customer person given family agent user")
 _COUNTED = _words("sequence line attempt page build version retry track part serial")
 # A last word that makes a sensitive name harmless: phone_number_id, TranscriptionStatus, caller_kind.
 _ABOUT = _words("id ids sid status count length kind type event confidence at s ms seconds ttl timeout expires policy class")
@@ -102,6 +105,8 @@ def _kind(name: str) -> _Kind:
         return _Kind.SECRET
     if together := _RUN_TOGETHER.search("".join(words)):
         return _Kind.NAME if together["what"] == "name" else _Kind.NUMBER
+    if words[-1] == "cnam":  # as carriers call the caller's name
+        return _Kind.NAME
     if words[-1] == "name" and (len(words) == 1 or not _NAME_OWNERS.isdisjoint(words)):
         return _Kind.NAME
     return _Kind.NUMBER if _names_a_number(name, words) else _Kind.OPEN
@@ -312,7 +317,7 @@ def _mask_scalar(value: object, key: str) -> object:
         masked = _behind_key(text, key)
         return value if masked == text else masked
     try:
-        return _behind_key(str(value), key)
+        return _behind_key(str(unquoted(value)), key)
     except Exception as error:  # noqa: BLE001 - a foreign __str__ must not cost the log line
         return f"<{type(value).__name__}: {type(error).__name__}>"
 

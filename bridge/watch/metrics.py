@@ -32,7 +32,7 @@ _COUNTERS = {
     "done": ("callbridge_done", "Times that a call reached done.", ()),
     "without_lead": ("callbridge_without_lead", "Calls that are done and made no lead, by reason.", ("reason",)),
     "parked": ("callbridge_parked", "Times that a call came to need attention.", ()),
-    "deaths": ("callbridge_worker_deaths", "Attempts whose process died.", ()),
+    "deaths": ("callbridge_worker_deaths", "Attempts whose process died, or had no Redis until their lease had run out.", ()),
     "jobs_lost": ("callbridge_jobs_lost", "Jobs that RQ lost and the sweeper put again.", ()),
     "alerts_withheld": ("callbridge_alerts_withheld", "Sentry events that the storm guard only counted.", ()),
 }
@@ -108,6 +108,13 @@ def _promised(figures: Mapping[Process, Figures]) -> Iterable[Metric]:
         "Requests to the CRM that are left for today.",
         {process.name: of.left_today for process, of in figures.items() if of.left_today is not None},
     )
+    cut_short = GaugeMetricFamily(
+        "callbridge_cut_short_attempts", "Attempts of this hour and the one before that were cut short.", labels=["process", "how"]
+    )
+    for process, of in figures.items():
+        for how, count in (("died", of.died), ("timed_out", of.timed_out)):
+            cut_short.add_metric([process.name, how], count)
+    yield cut_short
     attention = GaugeMetricFamily("callbridge_attention_calls", "Calls that need attention, by cause.", labels=["process", "cause"])
     for process, of in figures.items():
         for cause, count in (of.attention or {}).items():
@@ -132,13 +139,18 @@ def _histogram(name: str, text: str, told: Mapping[str, Mapping[str, float]]) ->
 
 
 def _counters(counted: dict[str, int]) -> Iterable[Metric]:
+    """Counters that differ only in what no label tells are one: Prometheus takes no two samples of the same labels."""
     for word, (metric, text, labels) in _COUNTERS.items():
-        family = CounterMetricFamily(metric, text, labels=labels)
+        sums: dict[tuple[str, ...], int] = {}
         for name, times in sorted((_FROM_THE_START | counted).items()):
             first, _, rest = name.partition(".")
             if first == word:
                 told, _, reason = rest.partition(":")
-                family.add_metric([told, reason][: len(labels)], times)
+                values = (told, reason)[: len(labels)]
+                sums[values] = sums.get(values, 0) + times
+        family = CounterMetricFamily(metric, text, labels=labels)
+        for values, times in sums.items():
+            family.add_metric(values, times)
         yield family
 
 

@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0  # for a whole sending by webhook or e-mail
 # At the usual 78 a title that just does not fit behind "Subject:" leaves that line empty. RFC 5322 allows 998.
-_UNFOLDED = default.clone(max_line_length=900)
+# An owner's name with an umlaut goes as quoted-printable: not every server takes 8-bit text (RFC 6152), and smtplib does not ask.
+_UNFOLDED = default.clone(max_line_length=900, cte_type="7bit")
+_ANSWER_BYTES = 4096  # of a webhook's answer that are read
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SUBJECT = {Kind.OPEN: "", Kind.STILL: "still: ", Kind.OVER: "over: "}
 
@@ -99,20 +101,23 @@ class ToWebhook:
     def send(self, message: Message) -> None:
         text = "\n".join([f"*{escape(message.headline)}*", *(escape(line) for line in message.below), message.link])
         with Deadline(TIMEOUT_S) as deadline:
-            status = self._post(json.dumps({"text": text}).encode(), deadline)
+            status, is_refusal = self._post(json.dumps({"text": text}).encode(), deadline)
         # A redirect is not followed: it would turn the POST into a GET, and nobody would be told.
         if not 200 <= status < 300:
             raise OSError(f"the webhook answered {status}; check ALERT_WEBHOOK_URL")
+        if is_refusal:
+            raise OSError(f"the webhook answered {status}, and that it did not take the message; check ALERT_WEBHOOK_URL")
 
-    def _post(self, body: bytes, deadline: Deadline) -> int:
-        """The status of the answer; the rest of it is not waited for."""
+    def _post(self, body: bytes, deadline: Deadline) -> tuple[int, bool]:
+        """The status of the answer, and whether the rest of it says no."""
         is_tls, host = self._url.scheme == "https", self._url.hostname or ""
         connection = (http.client.HTTPSConnection if is_tls else http.client.HTTPConnection)(host, self._url.port)
         connection.sock = deadline.connect(host, connection.port, encrypted() if is_tls else None)
         try:
             path = (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
             connection.request("POST", path, body, self._headers())
-            return connection.getresponse().status
+            answer = connection.getresponse()
+            return answer.status, _is_refusal(answer)
         except (OSError, http.client.HTTPException) as error:
             raise LostAnswerError(f"the webhook gave no answer ({type(error).__name__})") from None
         finally:
@@ -124,6 +129,20 @@ class ToWebhook:
             login = f"{unquote(self._url.username)}:{unquote(self._url.password or '')}"
             headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         return headers
+
+
+def _is_refusal(answer: http.client.HTTPResponse) -> bool:
+    """Some say 200 to what they refuse: Slack's Web API `{"ok": false}` (https://docs.slack.dev/apis/web-api/), DingTalk an `errcode`.
+
+    An answer that does not say where it ends is none of these, and is not waited for.
+    """
+    if answer.length is None and not answer.chunked:
+        return False
+    try:
+        told = json.loads(answer.read(_ANSWER_BYTES))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
+        return False
+    return isinstance(told, dict) and (told.get("ok") is False or any(told.get(name) for name in ("error", "errcode")))
 
 
 class ToEmail:

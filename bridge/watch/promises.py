@@ -65,7 +65,7 @@ class Figures:
     took: Mapping[str, int] | None = None  # upper bound of a bucket, seconds → how many leads took at most so long
     leads: int = 0
     failures: int = 0
-    died: int = 0  # attempts whose process died or hung
+    died: int = 0  # attempts whose process died or hung, or had no Redis until their lease had run out
     timed_out: int = 0  # attempts that ran into the job's time limit
     attention: Mapping[Cause, int] | None = None
     left_today: int | None = None  # requests to the CRM; None: not known
@@ -188,8 +188,12 @@ def _died(figures: Figures) -> Breach | None:
     """Each such call is tried again and has no alert of its own: a worker that is killed for its memory now and then would go unseen."""
     if not figures.died:
         return None
-    say = f"{counted(figures.died, 'attempt', 'attempts')} of the last hours ended with the death of the process. The calls go on."
-    do = "Look at the worker's log of that time. Most often it is memory: lower WORKERS, or give the worker more of it."
+    ended = "ended with the death of the process, or because Redis, the bridge's database, was away for too long"
+    say = f"{counted(figures.died, 'attempt', 'attempts')} of the last hours {ended}. Nothing is lost: such calls are tried again."
+    do = (
+        "Look at the worker's log of that time. If it says that Redis was away, that was it. "
+        "Otherwise it is memory most often: lower WORKERS, or give the worker more of it."
+    )
     return Breach(DIED, figures.died, say, do)
 
 
@@ -197,7 +201,10 @@ def _timed_out(figures: Figures) -> Breach | None:
     if not figures.timed_out:
         return None
     say = f"{counted(figures.timed_out, 'attempt', 'attempts')} of the last hours ran into the time limit. The calls are tried again."
-    do = "Open the call in the console and see which step takes so long: GoHighLevel may answer slowly, or Redis."
+    do = (
+        "Look for worker.timeout in the worker's log: it names the call, whose page in the console says which step takes so long. "
+        "GoHighLevel may answer slowly, or Redis."
+    )
     return Breach(TIMED_OUT, figures.timed_out, say, do)
 
 

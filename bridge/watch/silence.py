@@ -9,7 +9,7 @@ since the last one. Calls come at random, so at 8 that were to be expected and d
 Redis keys, beside those of bridge/ledger/keys.py:
 
     cb:silence:numbers             ZSET    "<provider> <digest> <number, masked>" by when a webhook last announced a call to it
-    cb:silence:refused:<provider>  STRING  how many webhooks had been refused when all was last well
+    cb:silence:refused:<provider>  HASH    reason to how many webhooks had been refused for it when all was last well
     cb:silence:watched             STRING  when somebody first watched, since Redis was last empty (bridge/watch/promises.py)
     cb:silence:missed:<provider>   STRING  when the last call began that no webhook announced; there until calls flow again
 """

@@ -22,6 +22,8 @@ from bridge.ledger import keys
 GAP_S = 900.0
 REMIND_S = 86_400.0
 SENDING_S = 60.0  # after which a sending that nobody has settled is taken to have failed: its process died
+TRIES_AT_ONCE = 3  # failures of a route after which pauses begin: a mail server locks out who logs in wrongly every five seconds
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 LONGEST_S = 31.0  # that one can take on any route; what has waited until less is left of SENDING_S is not begun
 _TRIES = 20
 
@@ -40,7 +42,8 @@ class Told:
     count: int = 0  # how many it heard of then
     is_open: bool = False  # it has to hear of the end
     by: str | None = None  # who is sending right now
-    until: float = 0.0  # and until when that is believed
+    until: float = 0.0  # and until when that is believed; with nobody sending, until when no more is tried
+    failed: int = 0  # times in a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,12 @@ def _seen(old: Standing, count: int, now: float, began: float | None) -> Standin
 
 
 def _due(standing: Standing, told: Told, now: float) -> Kind | None:
-    if told.by is not None and now < told.until:
+    """A clock may have been wrong for a while: an instant too far ahead was never meant, and keeps nobody quiet."""
+    if 0.0 < told.until - now <= LONGEST_PAUSE_S:
         return None
     if standing.count == 0:
         return Kind.OVER if told.is_open else None
-    silent_s = now - told.at if told.at is not None else REMIND_S
+    silent_s = abs(now - told.at) if told.at is not None else REMIND_S
     if silent_s < GAP_S:
         return None
     if not told.is_open:
@@ -126,23 +130,29 @@ def _is_own(told: Told, sending: Sending) -> bool:
 def settle(old: Standing, sending: Sending, now: float, *, is_sent: bool | None) -> Standing:
     """After a sending; `is_sent` None: the answer was lost, and it may have arrived.
 
-    What was not sent is due again. What may have arrived is not said again within GAP_S, then it is. What somebody else has taken over is
-    left to them.
+    What was not sent is due again, from its fourth failure on after a pause. What may have arrived is not said again within GAP_S, then it
+    is. What somebody else has taken over is left to them.
     """
     told = old.routes.get(sending.route, Told())
     if not _is_own(told, sending):
         return old
-    after = replace(told, by=None, until=0.0)
-    if is_sent is not False and sending.kind is Kind.OVER:
+    after = replace(told, by=None, until=0.0, failed=0)
+    if is_sent is False:
+        after = replace(after, failed=told.failed + 1, until=now + _pause(told.failed + 1))
+    elif sending.kind is Kind.OVER:
         after = replace(after, is_open=False)
-    elif is_sent is not False:
+    else:
         after = replace(after, at=now, count=sending.count if is_sent else 0, is_open=True)
     return replace(old, routes={**old.routes, sending.route: after})
 
 
+def _pause(failed: int) -> float:
+    return min(FIRST_PAUSE_S * 2.0 ** min(failed - TRIES_AT_ONCE - 1, 10), LONGEST_PAUSE_S) if failed > TRIES_AT_ONCE else 0.0
+
+
 def is_over(standing: Standing, now: float) -> bool:
     """Nothing is left to remember: the promise holds, all have heard, and the next breach may be told at once."""
-    return standing.since is None and all(told.by is None and now - (told.at or 0.0) >= GAP_S for told in standing.routes.values())
+    return standing.since is None and all(told.by is None and abs(now - (told.at or 0.0)) >= GAP_S for told in standing.routes.values())
 
 
 _CODEC: TypeAdapter[Standing] = TypeAdapter(Standing)

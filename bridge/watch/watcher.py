@@ -49,8 +49,8 @@ class Watcher:
 
     def _check_in(self) -> None:
         """Once a minute, and only after a look that came to its end: where nobody sweeps or looks, nobody may say that all is well."""
-        now = self.store.clock.now()
-        if self._checked_in_at is None or now - self._checked_in_at >= alerts.CHECK_IN_EVERY_S:
+        now = self.store.clock.now()  # it may have been set back, and silence would be taken for death
+        if self._checked_in_at is None or abs(now - self._checked_in_at) >= alerts.CHECK_IN_EVERY_S:
             self._checked_in_at = now
             for process in self.watched:
                 alerts.check_in(f"callbridge-{process.name}")

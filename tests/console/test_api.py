@@ -13,8 +13,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from bridge.console import api
-from bridge.ledger import keys
-from bridge.ledger.entry import State
+from bridge.ledger import by_hand, keys, moves
+from bridge.ledger.entry import Cause, State
 from bridge.ledger.store import Change
 from bridge.ledger.trail import line
 from tests.support.broken import unreachable
@@ -80,7 +80,83 @@ def test_a_filter_that_does_not_exist_is_no_question_for_everything(client: Clie
     assert "owner" in answer.get_json()["error"]
 
 
+ODD = [
+    ("POST", "/api/calls", 405),
+    ("DELETE", "/api/calls", 405),
+    ("PATCH", f"/api/calls/{KEY}", 405),
+    ("PUT", "/api/calls/", 405),
+    ("GET", "/api/calls/", 404),
+    ("GET", f"/api/calls/{KEY}/trail", 404),
+    ("GET", "/api/call", 404),
+    ("POST", "/api/nothing", 404),
+    ("GET", "/api/calls/%2e%2e%2fconsole", 404),
+    ("GET", "/api/calls/twilio-%F0%9F%98%80%00", 404),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), ODD)
+def test_a_program_that_asks_wrongly_gets_json_and_a_stranger_only_the_door(client: Client, method: str, path: str, status: int) -> None:
+    answer = client.flask.open(path, method=method, headers={"Authorization": f"Bearer {TOKEN}"})
+    assert (answer.status_code, answer.is_json) == (status, True)
+    assert answer.get_json()["error"]
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert ("GET" in answer.headers.get("Allow", "")) is (status == 405)
+    assert client.flask.open(path, method=method).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/api/calls", f"/api/calls/{KEY}"])
+def test_head_is_get_without_its_body_and_options_says_what_there_is(house: House, client: Client, path: str) -> None:
+    house.accept(make_call())
+    head, got = (client.flask.open(path, method=method, headers={"Authorization": f"Bearer {TOKEN}"}) for method in ("HEAD", "GET"))
+    assert (head.status_code, head.data, head.content_length) == (200, b"", len(got.data))
+    assert client.flask.options(path, headers={"Authorization": f"Bearer {TOKEN}"}).headers["Allow"].count("GET") == 1
+    assert client.flask.head(path).status_code == client.flask.options(path).status_code == 401
+
+
+def test_a_fault_of_our_own_is_json_and_an_error_in_the_log(house: House, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    house.connection.set(keys.entry(KEY), '{"written": "by another version"}')
+    answer = client.get(f"/api/calls/{KEY}")
+    assert (answer.status_code, answer.is_json) == (500, True)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize("query", ["state=done&state=accepted", "limit=1&limit=2", "cursor=&cursor="])
+def test_no_value_of_a_question_is_left_out_without_a_word(client: Client, query: str) -> None:
+    answer = client.get(f"/api/calls?{query}")
+    assert answer.status_code == 400
+    assert "more than once" in answer.get_json()["error"]
+
+
 # ---- One call
+
+
+def in_every_state(house: House) -> Iterator[tuple[str, dict[str, bool]]]:
+    """The call in one state after the other, and which of its fields say something then."""
+    nothing = dict.fromkeys(("cause", "due_at", "next_try_at", "waiting_for", "contact_id", "reason", "closed_by"), False)
+    house.accept(make_call())
+    yield "accepted", nothing
+    house.change(lambda entry, now: moves.begin(entry, now, lease_s=30, worker="w"))
+    yield "running", nothing
+    again = {"delay": 9.0, "spend": True, "cause": "crm.429", "message": "wait", "step": "find_or_create_lead", "trace_id": None}
+    house.change(lambda entry, now: moves.wait(entry, now, **again))
+    yield "accepted", nothing | {"next_try_at": True, "waiting_for": True}
+    house.run_again()
+    yield "done", nothing | {"contact_id": True}
+    for cause in Cause:
+        house.put(parked_entry(cause))
+        yield "needs_attention", nothing | {"cause": True, "due_at": True}
+    house.change(lambda entry, _now: by_hand.close(entry, reason="rang back", by="olga"))
+    yield "done", nothing | {"reason": True, "closed_by": True}
+
+
+def test_every_field_says_something_in_those_states_in_which_it_has_something_to_say(house: House, client: Client) -> None:
+    for state, fields in in_every_state(house):
+        call = client.get(f"/api/calls/{KEY}").get_json()
+        assert call["state"] == state
+        assert {name: call[name] is not None for name in fields} == fields, state
+        [listed] = client.get(f"/api/calls?state={state}").get_json()["calls"]
+        assert {**call, "trail": None} == {**listed, "trail": None}
+        assert [client.get(f"/api/calls?state={other}").get_json()["calls"] for other in State if other != state] == [[], [], []]
 
 
 def test_a_done_call_is_told_with_its_trail(house: House, client: Client) -> None:

@@ -282,6 +282,51 @@ def test_of_a_line_in_the_log_only_fields_of_our_own_leave(sentry):
     assert nothing_personal(*sentry.texts)
 
 
+WORKS = """
+import logging, sys
+import redis
+from rq import Queue, Worker
+from bridge.watch import alerts
+class Faulty(Worker):
+    errors = [redis.TimeoutError("away"), redis.ConnectionError("away"), KeyError("Ada Example"), LookupError("of +12025550143")]
+    def dequeue_job_and_maintain_ttl(self, *args, **options):
+        raise self.errors.pop(0)
+alerts.configure(sys.argv[2], owner="ops")
+connection = redis.Redis.from_url(sys.argv[1])
+while Faulty.errors:
+    Faulty([Queue("calls", connection=connection)], connection=connection).work(burst=True)
+alerts.flush()
+"""
+
+
+def test_a_worker_that_ends_by_a_fault_of_its_own_is_one_event_and_an_outage_of_redis_is_none(connection, redis_url, sentry):
+    """RQ logs it and returns as if all were well; whoever starts it again sees nothing but an end."""
+    del connection
+    run_python("-c", WORKS, redis_url, sentry.dsn)
+    sentry.wait_for(2)
+    assert [event["exception"]["values"][-1]["type"] for event in sentry.events] == ["KeyError", "LookupError"]
+    assert nothing_personal(*sentry.texts)
+
+
+ASKS = """
+import logging, sys
+from bridge.watch import alerts
+from bridge.watch.guard import StormGuard, impatient
+def connect(url):
+    logging.getLogger("client").error("cannot connect")
+    return impatient(url)
+alerts.configure(sys.argv[1], owner="ops", admit=StormGuard("redis://127.0.0.1:9/0", connect).admit)
+logging.getLogger("app").error("event could not be kept")
+alerts.flush()
+"""
+
+
+def test_an_error_of_the_guards_own_client_is_an_event_and_takes_no_other_along(sentry):
+    run_python("-c", ASKS, sentry.dsn)
+    events = sentry.wait_for(2)
+    assert sorted(event["logger"] for event in events) == ["app", "client"]
+
+
 TELLS = """
 import logging, sys
 from bridge.watch import alerts
@@ -359,6 +404,14 @@ def test_an_event_that_cannot_be_masked_still_arrives_without_its_content():
 def test_the_owner_is_named_as_the_setting_names_them():
     event = {"event_id": "1", "tags": {"owner": "anna@example.com +12025550143", "cause": f"x {PHONE}"}}
     assert alerts.scrub(event, {})["tags"] == {"owner": "anna@example.com +12025550143", "cause": "x +…43"}
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bridge-12025550143.example.com", "https://10.20.30.40:8080/a", "https://x.example.com/2025550143"]
+)
+def test_the_link_of_an_alert_leads_where_public_url_does(url):
+    event = {"event_id": "1", "extra": {"link": f"{url}/console", "more": f"x {PHONE}"}}
+    assert alerts.scrub(event, {})["extra"] == {"link": f"{url}/console", "more": "x +…43"}
 
 
 def test_a_step_failure_below_another_exception_still_gives_the_cause():

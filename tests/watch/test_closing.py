@@ -36,6 +36,9 @@ def lines(cause: str, figures: Figures) -> tuple[str, ...]:
         pytest.param(TIMED_OUT, Figures(), {}, "none was cut short by the time limit", id="two hours within the limit"),
         pytest.param(BUDGET, Figures(left_today=180_000), {}, "180000 of 200000 requests", id="a new day"),
         pytest.param(SILENCE, Figures(silent_s=2), {"silence_s": 60.0}, "A call has come", id="a call came"),
+        pytest.param(
+            SILENCE, Figures(silent_s=90), {"silence_s": 600.0}, "SILENCE_S was changed", id="no call came, and the limit is another"
+        ),
         pytest.param(SILENCE, Figures(silent_s=1e5), {}, "not watched any more", id="the setting is gone, and no call came"),
         pytest.param("attention.stale", Figures(), {}, "for this cause any more (stale)", id="nothing is left of one cause"),
     ],

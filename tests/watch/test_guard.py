@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import redis
 
 from bridge.ledger import keys
 from bridge.watch import alerts
-from bridge.watch.guard import AWAY_S, CAUSES, HELD, IN_A_ROW, PASSES, REFILL_S, RESTED_S, StormGuard, Verdict
+from bridge.watch.guard import AWAY_S, CAUSES, HELD, IN_A_ROW, PASSES, PATIENCE_S, REFILL_S, RESTED_S, StormGuard, Verdict
 from tests.support.broken import unreachable
 from tests.support.builders import Clock
 from tests.support.storms import make_older
@@ -127,6 +133,87 @@ def test_a_redis_that_does_not_answer_is_not_asked_for_each_error() -> None:
     assert len(asked) == 2
 
 
+@contextmanager
+def saying(says: bytes | None) -> Iterator[str]:
+    """The URL of a server that says this to whatever it hears; None: it takes every connection and never answers."""
+    over = threading.Event()
+
+    class Talk(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while not over.is_set() and self.request.recv(4096):
+                if says is None:
+                    over.wait(30)
+                else:
+                    self.request.sendall(says)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        yield f"redis://127.0.0.1:{server.server_address[1]}?socket_timeout=60"
+        over.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", id="HTTP"),
+        pytest.param(b"+OK\r\n+OK\r\n:1\r\n", id="what nobody asked for"),
+        pytest.param(b"\xff\xfe\x00", id="no protocol"),
+        pytest.param(b"-LOADING Redis is loading the dataset in memory\r\n", id="that it is loading"),
+        pytest.param(b"-NOAUTH Authentication required.\r\n", id="that a password is missing"),
+        pytest.param(b"*1\r\n" * 5000, id="lists without an end"),
+    ],
+)
+def test_whatever_stands_at_redis_port_the_alert_leaves_within_seconds(says: bytes | None) -> None:
+    """The SDK drops an event whose `before_send` raises; and a caller on the line may wait for whoever logs an error."""
+    with saying(says) as url:
+        guard = StormGuard(url)
+        began = time.monotonic()
+        assert guard.admit("a").passes
+        assert time.monotonic() - began < 3
+        assert guard.admit("b").passes
+        assert guard.admit("b").passes
+        assert not guard.admit("b").passes, "this process has its own limit"
+
+
+def test_a_redis_that_answers_slowly_is_left_alone_for_a_while(redis_url: str, connection: redis.Redis) -> None:
+    """All who log an error wait for one another: the SDK's handler has a lock."""
+    clock, asked = Clock(0), []
+
+    def connect(url: str) -> redis.Redis:
+        asked.append(url)
+        clock.advance(PATIENCE_S + 0.1)
+        return redis.Redis.from_url(url)
+
+    guard = StormGuard(redis_url, connect=connect, clock=clock.now)
+    assert guard.admit("a") == PASSES, "its answer counts all the same"
+    assert connection.llen(keys.storm("a")) == 1
+    guard.admit("b")
+    assert connection.llen(keys.storm("b")) == 0
+    clock.advance(AWAY_S)
+    guard.admit("c")
+    assert connection.llen(keys.storm("c")) == 1
+
+
+def test_an_error_that_is_logged_while_redis_is_asked_does_not_ask_again() -> None:
+    asked: list[str] = []
+
+    def connect(url: str) -> redis.Redis:
+        asked.append(url)
+        for _ in range(3):
+            logging.getLogger("redis").error("no luck")  # the SDK asks the guard about this one as well
+            assert guard.admit("no luck") in {PASSES, HELD}
+        raise redis.ConnectionError
+
+    guard = StormGuard("redis://unused", connect=connect)
+    assert guard.admit("a").passes
+    assert len(asked) == 1
+
+
 def test_messages_that_differ_each_time_do_not_fill_the_memory() -> None:
     guard = StormGuard("redis://unused", connect=lambda _url: unreachable())
     for number in range(3 * CAUSES):
@@ -170,6 +257,15 @@ def raised(kind: str, function: str):
         (event(exception=raised("KeyError", "f")), event(exception=raised("KeyError", "g")), False),
         (event(exception=raised("KeyError", "f")), event(exception=raised("OSError", "f")), False),
         (event(message="a"), event(message="b"), False),
+        (event(message="job twilio-CA1 is lost"), event(message="job twilio-CA2 is lost"), True),
+        (event(message="at 0x7f3a of 10:04"), event(message="at 0x11 of 9:30"), True),
+        (event(logentry={"message": "call 7 failed"}), event(logentry={"message": "call 8 failed"}), True),
+        (event(logentry={"message": "call 7 failed"}), event(logentry={"message": "call 7 lost"}), False),
+        (
+            event(exception=raised("KeyError", "f"), logentry={"message": "no call 'a'"}),
+            event(exception=raised("KeyError", "f"), logentry={"message": "no call 'b'"}),
+            True,
+        ),
         (event(exception={"values": []}), event(), True),
         (event(logentry={"message": "for %s", "formatted": "for 1"}), event(logentry={"message": "for %s", "formatted": "for 2"}), True),
         (event(logentry={"message": "a"}), event(logentry={"message": "b"}), False),

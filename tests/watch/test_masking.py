@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,6 +129,8 @@ def test_what_is_no_number_stays_readable(text):
         ("pit-0a1b2c3d-1111-2222-3333-444455556666", "***"),
         ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "***"),
         ("jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "jwt ***"),
+        ("t-eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "t-***"),
+        (f"jwt eyJ{'a' * 3000}.eyJzdWIiOiIxIn0.c2ln", "jwt ***"),
         ("redis://:s3cret@redis.example:6379/0", "redis://***@redis.example:6379/0"),
         ("rediss://user:p@ss/word@redis.example:6379/0", "rediss://***@redis.example:6379/0"),
         ("https://public@sentry.example/1", "https://***@sentry.example/1"),
@@ -279,42 +280,27 @@ _PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["caller_name", "callerName", "CallerName", "cid_name", "caller_id_name", "calleridname", "cnam", "CNAM", "caller.cnam", "from_name",
+     "FromName", "displayName", "profileName", "lead_name", "customer_name", "fullName", "firstname", "LastName", "name", "agent_name"],
+)  # fmt: skip
+def test_whatever_a_phone_system_calls_a_persons_name_it_is_left_out(key):
+    for text in (
+        f"/webhooks/x?{key}=Ada+Example&z=1",
+        f'{{"{key}": "Ada Example"}}',
+        f"{{'{key}': 'Ada Example'}}",
+        str(mask_value({key: "Ada Example"})),
+    ):
+        assert "Ada" not in mask(text)
+        assert "Example" not in mask(text)
+
+
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(_PIECES, max_size=12).map("".join)))
 def test_masking_twice_changes_nothing_more(text):
     once = mask(text)
     assert mask(once) == once
-
-
-@pytest.mark.parametrize(
-    "piece",
-    ["a", "1", "1 ", "a.", "a-1-", "://", "://a:", "token=", 'token="', "name:", '\\"name\\": \\"', "+", "%20", "a@",
-      "bearer ", "bearer a", "eyJaaaaaaaa.", "sip:", "(1",
-     "1    ", "token is ", "\\", "'", '"\\', "2026-11-", "deadbeef-", "authorization: ", "-", "name,'", "1.", "x=\\'"],
-)  # fmt: skip
-def test_cost_grows_with_length_and_not_faster(piece):
-    """Eight times the text may cost some eight times the time; quadratic matching would cost 64 times."""
-    short, long = (piece * (size // len(piece)) for size in (2_500, 20_000))
-    assert _cost(long) < 32 * _cost(short) + 0.002
-
-
-def _cost(text):
-    return min(_seconds(text) for _ in range(4))
-
-
-def _seconds(text):
-    started = time.thread_time()
-    mask(text)
-    return time.thread_time() - started
-
-
-def test_a_usual_line_costs_little():
-    line = (
-        'https://services.leadconnectorhq.com:443 "GET /contacts/search/duplicate?number=%2B12025550143&locationId=ABcd1234567890abcdEF '
-        'HTTP/1.1" 200 512 for call twilio-CA0123456789abcdef0123456789abcdef'
-    )
-    best = min(_seconds(line) for _ in range(200))
-    assert best < 0.000_25  # some 26 µs on a quiet machine
 
 
 @pytest.mark.skipif(not PAYLOADS.is_dir(), reason="the captured webhooks in ../shared/payloads are not here")

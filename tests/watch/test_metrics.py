@@ -8,11 +8,11 @@ import pytest
 import redis
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.ledger import keys
+from bridge.ledger import keys, moves
 from bridge.ledger.entry import Cause, State, Taken
 from bridge.watch import metrics, promises
 from tests.support.broken import unreachable
-from tests.support.builders import make_call, make_settings, parked_entry
+from tests.support.builders import make_call, make_settings, parked_entry, running_entry
 from tests.support.house import House, make_store
 
 WATCHED = promises.processes(make_settings())
@@ -112,6 +112,15 @@ def test_the_time_to_a_lead_is_a_histogram(house: House) -> None:
     assert (buckets["30"], buckets["60"], buckets["+Inf"]) == (0, 1, 1)
     assert figures["callbridge_lead_seconds_sum", "calls"] == 45
     assert figures["callbridge_settled_seconds_count", "calls"] == 1
+
+
+def test_attempts_that_were_cut_short_show_for_two_hours(house: House) -> None:
+    house.put(running_entry())
+    house.change(moves.put_back)
+    assert scraped(house)["callbridge_cut_short_attempts", "calls", "died"] == 1
+    assert scraped(house)["callbridge_cut_short_attempts", "calls", "timed_out"] == 0
+    house.clock.advance(2 * 3600)
+    assert scraped(house)["callbridge_cut_short_attempts", "calls", "died"] == 0
 
 
 def test_calls_that_need_attention_show_by_their_cause(house: House) -> None:

@@ -98,6 +98,24 @@ def exposed(house: House) -> dict[str, float]:
     return {sample.name: sample.value for sample in samples if sample.name.endswith("_total") and not sample.labels}
 
 
+ODD = ['quote " and \\ and\nline', "ünïcode", "a:b:c", "", "x" * 300, "{}", "a.b"]
+
+
+@needs_promtool
+def test_prometheus_takes_the_page_whatever_a_reason_is_called(connection: redis.Redis) -> None:
+    house = House(connection)
+    house.accept(make_call())
+    house.run()
+    house.store.count_many({f"{word}.{odd}": 1 for word in metrics._COUNTERS for odd in ODD} | {f"refused.twilio:{odd}": 2 for odd in ODD})
+    page = metrics.render(house.store, 3, promises.processes(make_settings()), 5)
+    done = subprocess.run([shutil.which("promtool") or "", "check", "metrics"], input=page, capture_output=True, check=False)
+    assert done.returncode in {0, 3}, done.stdout + done.stderr  # 3: it would have named something otherwise
+    names = [
+        (sample.name, *sorted(sample.labels.items())) for one in text_string_to_metric_families(page.decode()) for sample in one.samples
+    ]
+    assert len(names) == len(set(names)), "two samples of one name and the same labels"
+
+
 @needs_promtool
 def test_a_fresh_deployment_whose_calls_all_fail_is_told_from_its_first_scrapes(connection: redis.Redis, tmp_path: Path) -> None:
     """The figures are those of the bridge itself: nothing yet, then fifty failures at once, and never a call that is done."""
@@ -141,8 +159,30 @@ BROKEN = {
     "CallbridgeFailures": ([*series("callbridge_parked_total", "0+1x80", ""), *series("callbridge_done_total", "0+4x80", "")], 60),
     "CallbridgeAttention": (series("callbridge_attention_calls", "1+0x80", 'process="calls",cause="uncertain"'), 20),
     "CallbridgeBudgetLow": (series("callbridge_crm_requests_left", "19999+0x80"), 5),
+    "CallbridgeAttemptsCutShort": (series("callbridge_cut_short_attempts", "0 1+0x80", 'process="calls",how="timed_out"'), 5),
+    "CallbridgeSilence": (series("callbridge_silent_seconds", "14401+0x800"), 12 * 60),
     "CallbridgeWorkersDie": (series("callbridge_worker_deaths_total", "0+1x80", ""), 20),
 }
+
+
+# Whoever has Prometheus and none of our own routes shall hear of the same.
+RULE_OF = {
+    promises.LATE: "CallbridgePromiseBroken",
+    promises.SLOW: "CallbridgeLeadsSlow",
+    promises.FAILURES: "CallbridgeFailures",
+    promises.DIED: "CallbridgeAttemptsCutShort",
+    promises.TIMED_OUT: "CallbridgeAttemptsCutShort",
+    promises.BUDGET: "CallbridgeBudgetLow",
+    promises.SILENCE: "CallbridgeSilence",
+    **{cause: "CallbridgeAttention" for cause in promises.CAUSES if cause.startswith("attention.")},
+}
+
+
+def test_every_promise_has_a_rule_and_every_rule_is_tried() -> None:
+    assert set(RULE_OF) == set(promises.CAUSES)
+    rules = set(re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8")))
+    assert set(RULE_OF.values()) <= rules
+    assert set(BROKEN) == rules
 
 
 @needs_promtool

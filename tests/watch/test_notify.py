@@ -41,6 +41,7 @@ class Chat:
 
     def __init__(self) -> None:
         self.status = 200
+        self.says = b""
         self.posts: list[tuple[str, dict]] = []
         self.logins: list[str | None] = []
         chat = self
@@ -52,8 +53,9 @@ class Chat:
                 chat.logins.append(self.headers["Authorization"])
                 self.send_response(chat.status)
                 self.send_header("Location", "/elsewhere")
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(chat.says)))
                 self.end_headers()
+                self.wfile.write(chat.says)
 
             def log_message(self, *_args) -> None:
                 pass
@@ -117,6 +119,30 @@ def test_a_webhook_that_does_not_take_it_is_said_without_its_address(chat: Chat,
     assert "secret" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("says", "is_sent"),
+    [
+        (b'{"ok": false, "error": "not_authed"}', False),
+        (b'{"ok":true,"warning":"missing_charset"}', True),
+        (b'{"errcode":310000,"errmsg":"sign not match"}', False),
+        (b'{"errcode":0,"errmsg":"ok"}', True),
+        (b'{"error": {"code": 7}}', False),
+        (b'{"error": null, "name": "spaces/A/messages/B"}', True),
+        (b"ok", True),
+        (b'"false"', True),
+        (b"[" * 4096, True),
+        (b'{"ok": false, ' + b" " * 100_000 + b"}", True),
+        (b"\xff\xfe", True),
+    ],
+)
+def test_a_webhook_that_says_no_with_a_200_has_not_taken_it(
+    chat: Chat, caplog: pytest.LogCaptureFixture, says: bytes, is_sent: bool
+) -> None:
+    chat.says = says
+    assert sent_by(ToWebhook(chat.url)) is is_sent
+    assert ("it did not take the message" in caplog.text) is not is_sent
+
+
 def test_a_webhook_that_is_not_there_keeps_its_address_out_of_the_log(chat: Chat, caplog: pytest.LogCaptureFixture) -> None:
     assert sent_by(ToWebhook("http://127.0.0.1:9/services/T1/secret")) is False
     assert "ConnectionRefusedError" in caplog.text
@@ -154,6 +180,7 @@ def talking(says: bytes, every_s: float = 0.1) -> Iterator[int]:
         pytest.param(b"HTTP/1.1 20", 0.1, None, id="a status that drips"),
         pytest.param(b"", 60, None, id="no answer at all"),
         pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.02, True, id="headers that drip behind a status that is good"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{", 0.01, True, id="a body that drips behind a status that is good"),
         pytest.param(b"HTTP/1.1 500 No\r\nX-Slow: ", 0.02, False, id="headers that drip behind a status that is bad"),
     ],
 )
@@ -166,6 +193,14 @@ def test_a_webhook_that_drips_its_answer_is_cut_off_in_time(
         assert sent_by(ToWebhook(f"http://127.0.0.1:{port}/services/T1/secret")) is is_sent
         assert time.monotonic() - began < 2
     assert "secret" not in caplog.text
+
+
+def test_a_webhook_that_hangs_while_the_encryption_is_agreed_on_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.5)
+    with talking(b"") as port:
+        began = time.monotonic()
+        assert sent_by(ToWebhook(f"https://127.0.0.1:{port}/services/T1/secret")) is False
+        assert time.monotonic() - began < 2
 
 
 def test_a_mail_server_that_drips_its_greeting_is_cut_off_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +221,16 @@ def test_a_mail_whose_fate_nobody_told_may_have_arrived(mail: MailServer) -> Non
 def test_a_mail_that_was_taken_is_sent_whatever_the_server_says_to_the_goodbye(mail: MailServer) -> None:
     mail.hangs_up_on = b"QUIT"
     assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS))
+
+
+@pytest.mark.parametrize("owner", ["Zoë Müller, Telefon", "小林 <k@example.com>", "a" * 200, "O'Neill & Söhne" * 12])
+def test_a_mail_is_7_bit_text_whoever_owns_the_process(mail: MailServer, owner: str) -> None:
+    """The server has not said that it takes more, and a line of a mail has 998 bytes at most (RFC 5322)."""
+    assert sent_by(ToEmail(mail.url(), SENDER, RECEIVERS), replace(OPEN, owner=owner))
+    [raw], [(_, read)] = mail.raws, mail.mails
+    assert raw.isascii()
+    assert max(map(len, raw.splitlines())) <= 998
+    assert f"Owner: {owner}" in read.get_content()
 
 
 def test_a_server_that_takes_no_login_is_said_to_be_that(mail: MailServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 import redis
 
 from bridge.ledger import keys
-from bridge.watch.standing import GAP_S, LONGEST_S, REMIND_S, SENDING_S, Book, Kind, Sending, Standing, is_due, is_over, look, settle
+from bridge.watch.standing import (
+    GAP_S,
+    LONGEST_PAUSE_S,
+    LONGEST_S,
+    REMIND_S,
+    SENDING_S,
+    Book,
+    Kind,
+    Sending,
+    Standing,
+    is_due,
+    is_over,
+    look,
+    settle,
+)
 
 T = 1_768_489_445.0
 ONE = ("webhook",)
@@ -59,6 +74,36 @@ def test_what_does_not_arrive_is_tried_again_at_the_next_look(owner: Owner) -> N
     owner.look(15, 0, arrives=False)
     owner.look(20, 0)
     assert owner.heard == [(10, Kind.OPEN, 2), (20, Kind.OVER, 2)]
+
+
+def test_a_route_that_keeps_failing_is_tried_ever_more_rarely_and_never_given_up(owner: Owner) -> None:
+    """A mail server locks out who logs in wrongly every five seconds."""
+    tries: list[float] = []
+    for at in range(0, 3600, 5):
+        before = owner.standing.routes.get("webhook")
+        owner.look(at, 1, arrives=False)
+        if owner.standing.routes["webhook"] != before:
+            tries.append(at)
+    pauses = [after - before for before, after in pairwise(tries)]
+    assert pauses[:6] == [5, 5, 5, 10, 20, 40]
+    assert max(pauses) == pauses[-1] == LONGEST_PAUSE_S
+    owner.look(3600 + LONGEST_PAUSE_S, 1)
+    assert [kind for _, kind, _ in owner.heard] == [Kind.OPEN]
+    owner.look(3605 + LONGEST_PAUSE_S, 0, arrives=False)
+    owner.look(3610 + LONGEST_PAUSE_S, 0)
+    assert [kind for _, kind, _ in owner.heard] == [Kind.OPEN, Kind.OVER], "what arrived once begins anew"
+
+
+@pytest.mark.parametrize("wrong", [400 * 86_400.0, 3600.0])
+def test_a_clock_that_was_wrong_for_a_while_keeps_nobody_quiet(owner: Owner, wrong: float) -> None:
+    owner.look(0, 1)
+    owner.look(5, 0)
+    owner.look(wrong, 1)
+    owner.look(10, 0)
+    owner.look(15, 1)
+    assert [(at, kind) for at, kind, _ in owner.heard][-2:] == [(10, Kind.OVER), (15, Kind.OPEN)]
+    taken, [sending] = look(Standing(), 1, T + wrong, ONE, "died while the clock was wrong")
+    assert [one.route for one in look(taken, 1, T, ONE, "me")[1]] == [sending.route]
 
 
 def test_nobody_hears_the_end_of_what_they_never_heard_of(owner: Owner) -> None:

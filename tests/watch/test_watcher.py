@@ -193,6 +193,9 @@ def test_the_sweeper_checks_in_once_a_minute_for_each_process(house: House, monk
         look(watch)
         house.clock.advance(5)
     assert checked == ["callbridge-calls"] * 3
+    house.clock.advance(-86_400)
+    look(watch)
+    assert len(checked) == 4, "a clock that is set back is no silence"
 
 
 def test_redis_that_is_away_is_the_sweepers_to_wait_out() -> None:
