@@ -16,7 +16,8 @@ from bridge.crm.http import Timeouts
 from bridge.crm.location_cache import LocationCache
 from bridge.crm.pacing import Pacing
 from bridge.intake.accept import Acceptor
-from bridge.intake.spool import Drainer, Spool
+from bridge.intake.drainer import Drainer
+from bridge.intake.spool import Spool
 from bridge.intake.webhook import Receiver
 from bridge.ledger.claims import Claims
 from bridge.ledger.store import Retention, Store
