@@ -184,6 +184,10 @@ class Settings(BaseSettings):
         secret = self.provider.get(name)
         return secret.get_secret_value() if secret else ""
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """The words in a provider's setting, so that a secret can be replaced without a gap."""
+        return values.words(self.value(name))
+
     def list_base_url(self, provider: str) -> str:
         """Where a provider's list of calls is asked for instead of at the provider; "" where nothing was set."""
         return values.base_urls(self.backfill_base_urls or "{}").get(provider, "")

@@ -78,6 +78,11 @@ def is_word(text: str) -> bool:
     return text.isascii() and text.isprintable() and bool(text) and " " not in text
 
 
+def words(text: str) -> tuple[str, ...]:
+    """What is separated by white space or commas."""
+    return tuple(part for part in re.split(r"[\s,]+", text) if part)
+
+
 def singles(text: str) -> Iterator[str]:
     """Each single secret in a setting that may hold several: words separated by white space or commas, or the texts in JSON.
 
@@ -90,10 +95,7 @@ def singles(text: str) -> Iterator[str]:
     if isinstance(found, dict | list):
         yield from _texts(found)
         return
-    for part in text.split():
-        yield part
-        if "," in part:
-            yield from filter(None, part.split(","))
+    yield from {*text.split(), *words(text)}
 
 
 def _texts(found: object) -> Iterator[str]:
