@@ -99,15 +99,15 @@ class Receiver:
                 self._refusals.update(counted)
 
     def _keep(self, provider: Provider, request: WebhookRequest, sender: Sender, heard: Heard | Ignored) -> None:
-        """In the ledger, or in the spool while Redis is away or what it holds of the call cannot be read. Raises Unstorable."""
+        """In the ledger, or in the spool: while Redis is away, or where it cannot be taken. Raises Unstorable."""
         if time.monotonic() >= self._rest_until:
             try:
                 self._store_event(request, heard, source="webhook")
             except redis.RedisError as error:
                 self._rest_until = time.monotonic() + REST_S
                 fact(log, "Redis is away; events go to the spool", level=logging.WARNING, error=error)
-            except ValueError as error:  # an entry that a newer release wrote, after a step back: of this call alone
-                fact(log, "what the ledger holds of a call cannot be read", level=logging.ERROR, provider=provider.name, error=error)
+            except ValueError as error:  # such as an entry that a newer release wrote, after a step back: others can be taken
+                fact(log, "an event could not be taken; it waits in the spool", level=logging.ERROR, provider=provider.name, error=error)
             else:
                 return
         headers = dict(request.headers) | {PUBLIC_URL_HEADER: request.public_url}

@@ -321,7 +321,7 @@ def test_an_event_of_a_call_whose_entry_cannot_be_read_is_kept_until_it_can(door
     for _ in range(MAX_FAILURES):
         assert door.receiver.spool.drain(door.receiver.take_spooled, limit=1) == 0
     assert (door.receiver.spool.count(), door.receiver.spool.parked()) == (0, 1)
-    assert "what the ledger holds of a call cannot be read" in [record.getMessage() for record in caplog.records]
+    assert "an event could not be taken; it waits in the spool" in [record.getMessage() for record in caplog.records]
     door.house.connection.set(name, entry)
     drainer = Drainer(door.receiver.spool, door.receiver.take_spooled)
     drainer.start()
