@@ -99,8 +99,8 @@ class Spool:
         """Hand up to `limit` events to `take`, oldest first, and return how many it took.
 
         `take` must be idempotent: an event is deleted only after `take` returned, so a crash in between hands it over again.
-        When `take` raises, the event stays and draining stops. An outage (Redis, the network) may last as long as it likes; an event that
-        fails MAX_FAILURES times for any other reason is parked: kept and counted, but no longer in the way.
+        When `take` raises, the event stays. An outage (Redis, the network) ends the round, and may last as long as it likes. Any other
+        reason is the event's own: those behind it are taken, and after MAX_FAILURES tries it is parked: kept, counted, not tried again.
         Returns 0 while another thread or process drains.
         """
         if not self.path.exists():
@@ -134,21 +134,24 @@ class Spool:
             after = row.place[0]
             if row.place in self._taken:
                 continue
-            if not self._hand_over(row, take):
+            error = self._hand_over(row, take)
+            if error is None:
+                taken += 1
+            elif _is_outage(error):
                 break
-            taken += 1
         return taken
 
-    def _hand_over(self, row: _Row, take: Callable[[Spooled], None]) -> bool:
+    def _hand_over(self, row: _Row, take: Callable[[Spooled], None]) -> Exception | None:
+        """What kept an event from being taken; None where it was taken."""
         try:
             take(_decode(row.event))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one event must neither lose it nor end the drainer
             self._note(row, error)
-            return False
+            return error
         self._outage = ""
         if not self._delete(row.place):
             self._taken.add(row.place)
-        return True
+        return None
 
     def _note(self, row: _Row, error: Exception) -> None:
         cause = type(error).__name__
