@@ -296,5 +296,7 @@ def _encode(item: Spooled) -> str:
 
 
 def _decode(event: str) -> Spooled:
+    """A field that only a newer release knows is left out."""
     values = json.loads(event)
-    return Spooled(**values | {"body": base64.b64decode(values["body"])})
+    known = {field.name: values[field.name] for field in fields(Spooled) if field.name in values}
+    return Spooled(**known | {"body": base64.b64decode(values["body"])})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import resource
@@ -158,6 +159,17 @@ def test_a_row_that_cannot_be_read_is_parked_like_any_other(path: Path) -> None:
     while spool.count():
         spool.drain(print, limit=10)
     assert spool.parked() == 1
+
+
+def test_an_event_of_another_release_is_taken_whether_it_has_more_fields_or_fewer(path: Path) -> None:
+    spool = fill(path, range(2))
+    with sqlite3.connect(path) as db:
+        (text,) = db.execute("SELECT event FROM spooled WHERE id = 1").fetchone()
+        newer, older = json.loads(text) | {"of_a_newer_release": 1}, {k: v for k, v in json.loads(text).items() if k != "account"}
+        db.execute("UPDATE spooled SET event = ? WHERE id = 1", (json.dumps(newer),))
+        db.execute("UPDATE spooled SET event = ? WHERE id = 2", (json.dumps(older),))
+    db.close()
+    assert drain_all(spool) == [event(0), event(0)]
 
 
 def test_a_second_drainer_leaves_the_work_to_the_first(path: Path) -> None:
