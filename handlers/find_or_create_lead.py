@@ -1,5 +1,7 @@
 """Exactly one contact per location and caller: docs/road-of-a-call.md tells the rules, bridge/ledger/claims.py keeps the memory.
 
+Which calls make none stands in handlers/no_lead.py. For the others:
+
 1. The claim knows the contact: use it, after another look once a day.
 2. Ask the CRM's own duplicate check. Only an explicit "none" is none.
 3. None, but an earlier create has an open outcome: look again on a schedule that outlasts the index lag, then
