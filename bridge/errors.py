@@ -48,7 +48,7 @@ class WrongSettings(BridgeError, ValueError):
 
 
 class WrongMove(BridgeError, ValueError):
-    """A state change that the table of moves does not allow (bridge/ledger/entry.py)."""
+    """A state change that the table of moves does not allow (bridge/ledger/moves.py)."""
 
 
 class Fenced(BridgeError):

@@ -129,6 +129,11 @@ def same_line(text: str | None, e164: str, *, region: str | None) -> bool:
     return held is not None and held in spellings(e164)
 
 
+def is_extension(text: str | None) -> bool:
+    """Whether a text is a number as it is dialled inside a house: 201, 4711."""
+    return re.fullmatch(rf"\s*[0-9]{{1,{_SHORT}}}\s*", text or "") is not None
+
+
 def is_own(caller: Caller, own_numbers: Iterable[str], *, region: str | None) -> bool:
     """Whether a caller is one of the business's own lines (OWN_NUMBERS): a call without a direction is then one that it placed."""
     return caller.e164 is not None and any(same_line(own, caller.e164, region=region) for own in own_numbers)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import redis
 
+from bridge import values
 from bridge.clock import Clock, RedisClock
 from bridge.connections import web_connection, worker_connection
 from bridge.crm.gohighlevel import GoHighLevel
@@ -15,7 +16,8 @@ from bridge.crm.http import Timeouts
 from bridge.crm.location_cache import LocationCache
 from bridge.crm.pacing import Pacing
 from bridge.intake.accept import Acceptor
-from bridge.intake.spool import Drainer, Spool
+from bridge.intake.drainer import Drainer
+from bridge.intake.spool import Spool
 from bridge.intake.webhook import Receiver
 from bridge.ledger.claims import Claims
 from bridge.ledger.store import Retention, Store
@@ -86,12 +88,16 @@ class Parts:
     def providers(self) -> Mapping[str, Provider]:
         return registry.build(self.settings)
 
+    @property
+    def secrets(self) -> list[str]:
+        """Each single secret of the phone systems: no event is kept with one of them."""
+        held = (self.settings.value(spec.name) for spec in registry.SETTINGS if spec.secret)
+        return sorted({word for text in held for word in values.singles(text) if len(word) >= SECRET_CHARS})
+
     @cached_property
     def receiver(self) -> Receiver:
         acceptor = Acceptor(self.store, self.plan, self.settings)
-        words = [word for spec in registry.SETTINGS if spec.secret for word in self.settings.value(spec.name).split()]
-        secrets = [word for word in words if len(word) >= SECRET_CHARS]
-        return Receiver(self.providers, acceptor, self.store, Spool(self.settings.spool_path), secrets)
+        return Receiver(self.providers, acceptor, self.store, Spool(self.settings.spool_path), self.secrets)
 
     @cached_property
     def drainer(self) -> Drainer:

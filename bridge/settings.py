@@ -21,7 +21,9 @@ from bridge.errors import WrongSettings
 
 DAY_S = 86_400
 MOST_DAYS = 36_500  # a hundred years; Redis refuses times to live that are far longer
-_MANY_LINES = frozenset({"console_users", "own_numbers", "lead_tags", "alert_email_to", "backfill_numbers", "backfill_base_urls"})
+_MANY_LINES = frozenset({
+    "console_users", "own_numbers", "skipped_callers", "lead_tags", "alert_email_to", "backfill_numbers", "backfill_base_urls",
+})  # fmt: skip
 # What stands in for a required setting that is wrong, while the others are checked. Nothing is ever started with it.
 _INSTEAD = {
     "redis_url": "redis://127.0.0.1/0",
@@ -125,6 +127,8 @@ class Settings(BaseSettings):
     lead_tags: values.Words = ("inbound call",)
     anonymous: Anonymous = Anonymous.IGNORE
     anonymous_contact_id: values.RecordId | None = None
+    skipped_callers: values.Words = ()
+    short_call_s: float = Field(default=0, ge=0, le=60)
     note_wait_s: float = Field(default=120, ge=0, le=3600)
     note_max_chars: int = Field(default=4000, ge=200, le=65_000)
 
@@ -180,6 +184,10 @@ class Settings(BaseSettings):
         secret = self.provider.get(name)
         return secret.get_secret_value() if secret else ""
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """The words in a provider's setting, so that a secret can be replaced without a gap."""
+        return values.words(self.value(name))
+
     def list_base_url(self, provider: str) -> str:
         """Where a provider's list of calls is asked for instead of at the provider; "" where nothing was set."""
         return values.base_urls(self.backfill_base_urls or "{}").get(provider, "")
@@ -212,9 +220,10 @@ class Settings(BaseSettings):
         if self.alert_email_to and not (self.smtp_url and self.alert_email_from):
             text = "ALERT_EMAIL_TO needs SMTP_URL and ALERT_EMAIL_FROM: the mail server, and the address it sends for"
             yield frozenset({"ALERT_EMAIL_TO", "SMTP_URL", "ALERT_EMAIL_FROM"}), text
-        if any(numbers.identify(own, region=self.default_region).e164 is None for own in self.own_numbers):
-            text = "OWN_NUMBERS: numbers such as +15551234567, or as they are dialled in DEFAULT_REGION, separated by commas"
-            yield frozenset({"OWN_NUMBERS", "DEFAULT_REGION"}), text
+        for name, listed in (("OWN_NUMBERS", self.own_numbers), ("SKIPPED_CALLERS", self.skipped_callers)):
+            if any(numbers.identify(one, region=self.default_region).e164 is None for one in listed):
+                text = f"{name}: numbers such as +15551234567, or as they are dialled in DEFAULT_REGION, separated by commas"
+                yield frozenset({name, "DEFAULT_REGION"}), text
 
 
 def load(environment: Mapping[str, str], specs: Iterable[ProviderSetting] = (), checks: Iterable[Check] = ()) -> Settings:

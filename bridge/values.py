@@ -10,7 +10,7 @@ import ipaddress
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -76,6 +76,34 @@ def misfit(text: str, form: Form) -> str | None:
 def is_word(text: str) -> bool:
     """Whether a text can stand in a header as it is."""
     return text.isascii() and text.isprintable() and bool(text) and " " not in text
+
+
+def words(text: str) -> tuple[str, ...]:
+    """What is separated by white space or commas."""
+    return tuple(part for part in re.split(r"[\s,]+", text) if part)
+
+
+def singles(text: str) -> Iterator[str]:
+    """Each single secret in a setting that may hold several: words separated by white space or commas, or the texts in JSON.
+
+    A password may hold a comma, so the word around it comes as well.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict | list):
+        yield from _texts(found)
+        return
+    yield from {*text.split(), *words(text)}
+
+
+def _texts(found: object) -> Iterator[str]:
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, dict | list):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _texts(one)
 
 
 def is_loopback(host: str) -> bool:

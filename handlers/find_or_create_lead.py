@@ -1,5 +1,7 @@
 """Exactly one contact per location and caller: docs/road-of-a-call.md tells the rules, bridge/ledger/claims.py keeps the memory.
 
+Which calls make none stands in handlers/no_lead.py. For the others:
+
 1. The claim knows the contact: use it, after another look once a day.
 2. Ask the CRM's own duplicate check. Only an explicit "none" is none.
 3. None, but an earlier create has an open outcome: look again on a schedule that outlasts the index lag, then
@@ -8,11 +10,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import takewhile
 
 from bridge import numbers
-from bridge.call import Caller, CallerKind, Direction
+from bridge.call import Caller
 from bridge.crm.base import Contact, Draft, Location
 from bridge.crm.causes import HINTS, Cause
 from bridge.errors import Ask, Permanent, StepFailed, Uncertain
@@ -23,67 +26,21 @@ from bridge.ledger.trail import line
 from bridge.settings import Anonymous, Settings, UncertainCreate
 from bridge.work.attempt import Work
 from bridge.work.retry import STALE
+from handlers import no_lead
 from handlers.note_text import inert
-from handlers.settle_call import look_again_later
-from handlers.step import NOTHING, READY, Need, Step
+from handlers.settle_call import FIND, SECOND, look_again_later
+from handlers.step import NOTHING, Need, Step
 from handlers.tag_lead import are_there
 
-NAME = "find_or_create_lead"
-CALLER_WAIT_S = 900.0
+NAME = FIND
 UNKNOWN_NAME = "Unknown caller"
 MAY_HAVE_CREATED = frozenset({Cause.UNPROCESSABLE, Cause.DUPLICATE_UNNAMED})  # refusals, and yet the contact may be there
 REFUSALS_ALLOWED = 2
 TRUSTED_S = 86_400.0  # how long a contact is used without another look: staff give numbers to other contacts, but not by the minute
 
-WHY_NO_LEAD = {
-    CallerKind.WITHHELD: "the caller withheld the number",
-    CallerKind.EMPTY: "the phone system sent no caller number",
-    CallerKind.SIP: "the caller is a SIP address without a telephone number",
-    CallerKind.CLIENT: "the caller is a soft phone without a telephone number",
-    CallerKind.UNPARSED: "the caller id is not a telephone number",
-}
-
-NOT_OURS = {
-    Direction.OUTBOUND: "it belongs to an outbound call",
-    Direction.INTERNAL: "it belongs to an internal call",
-}
-
 
 def need(entry: Entry, now: float, settings: Settings) -> Need:
-    if entry.contact_id is not None:
-        return NOTHING
-    caller = entry.facts.caller
-    if caller is None:
-        return _need_without_caller(entry, now)
-    if caller.e164 is None and settings.anonymous is Anonymous.IGNORE:
-        return Need(skipped=WHY_NO_LEAD[caller.kind])
-    if caller.e164 in _own_lines(settings.own_numbers, settings.default_region):
-        return Need(skipped="the caller is one of the business's own numbers (OWN_NUMBERS)")
-    return READY
-
-
-@lru_cache(maxsize=8)
-def _own_lines(own_numbers: tuple[str, ...], region: str) -> frozenset[str]:
-    """The business's own lines in the spelling that callers have here. Asked for every event, so parsed once."""
-    return frozenset(e164 for own in own_numbers if (e164 := numbers.identify(own, region=region).e164))
-
-
-def _need_without_caller(entry: Entry, now: float) -> Need:
-    """There is no lead where another event has told that the call did not come in. Else somebody may still name the caller.
-
-    Once nobody has in time: where the call's own event came without one, or nothing but legs of some call that we never saw
-    begin (an agent's own call has such legs too), there is no lead to make. A recording alone is a call that somebody should look for.
-    """
-    if entry.facts.direction in NOT_OURS:
-        return Need(skipped=NOT_OURS[entry.facts.direction])
-    deadline = entry.accepted_at + CALLER_WAIT_S
-    if now < deadline:
-        return Need(wait_until=deadline, waiting_for="no event has named the caller yet")
-    if entry.facts.dialled:
-        return Need(skipped=WHY_NO_LEAD[CallerKind.EMPTY])
-    if entry.facts.legs and not entry.facts.recordings:
-        return Need(skipped="only other legs of a call were heard of, not the call itself")
-    return READY
+    return NOTHING if entry.contact_id is not None else no_lead.need(entry, now, settings)
 
 
 def run(work: Work) -> None:
@@ -118,11 +75,11 @@ def _with_claim(work: Work, who: str, caller: Caller) -> None:
         return
     work.hold(claim)
     try:
-        contact, how = _find_or_create(work, claim, caller)
+        settled = _find_or_create(work, claim, caller)
     finally:
         work.hold(None)
         work.claims.release(claim)
-    _adopt(work, contact, how=how)
+    _adopt(work, settled.contact, how=settled.how, second=settled.second)
 
 
 def _known(work: Work, claim: Claim, caller: Caller) -> Contact | None:
@@ -134,36 +91,61 @@ def _known(work: Work, claim: Claim, caller: Caller) -> Contact | None:
         return None
     if caller.e164 is None or claim.contact_age_s < TRUSTED_S or work.crm.location().allows_duplicates:
         return Contact(claim.contact_id)
-    found = _look(work, claim, caller.e164)
+    found = next(_hits(work, claim, caller.e164), None)
     if found is None or found.id != claim.contact_id:
         return None
     work.claims.confirm(claim)
     return found
 
 
-def _find_or_create(work: Work, claim: Claim, caller: Caller) -> tuple[Contact, str]:
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """Which contact is the call's, and how it came to be."""
+
+    contact: Contact
+    how: str
+    second: Contact | None = None  # another contact has the same line, in another spelling
+
+
+def _find_or_create(work: Work, claim: Claim, caller: Caller) -> _Settled:
     if caller.e164 is None:
         if claim.intent_age_s is not None and not _is_answered(work, claim.intent_age_s):
             raise _ask("A contact for a caller without a number may have been created: there is no number to look it up by.")
         return _create(work, claim, Draft(None, UNKNOWN_NAME, work.settings.lead_source, work.settings.lead_tags))
-    found = _look(work, claim, caller.e164)
+    hits = _hits(work, claim, caller.e164)
+    found = next(hits, None)
     if found is not None:
+        second = _second(hits, found)
         work.claims.resolve(claim, found.id)
-        return found, "found"
+        return _Settled(found, "found", second)
     location = work.crm.location()
     _settle(work, claim, location)
     return _create(work, claim, _draft(work, claim, caller), upsert=location.allows_duplicates)
 
 
-def _look(work: Work, claim: Claim, phone: str) -> Contact | None:
-    """The caller's contact, by every spelling of the line; with an open create also by the search index, as a second opinion."""
+def _hits(work: Work, claim: Claim, phone: str) -> Iterator[Contact]:
+    """The caller's contacts, each asked for when it is wanted: by every spelling of the line; where none has shown, and a create is open,
+    also by the search index, as a second opinion.
+    """
+    is_shown = False
     for spelling in numbers.spellings(phone):
         contact = work.crm.find_contact(spelling)
         if contact is not None and _has_line(contact, phone):
-            return contact
-    if claim.intent_age_s is None:
+            is_shown = True
+            yield contact
+    if not is_shown and claim.intent_age_s is not None:
+        yield from (contact for contact in work.crm.search_contacts(phone) if _has_line(contact, phone))
+
+
+def _second(hits: Iterator[Contact], found: Contact) -> Contact | None:
+    """Another contact of the same line: both stay as they are, and a person is told. A look that fails holds up no lead.
+
+    Costs a request only where a line has further spellings (Mexico, Brazil, Argentina), once per caller.
+    """
+    try:
+        return next((hit for hit in hits if hit.id != found.id), None)
+    except StepFailed:
         return None
-    return next((contact for contact in work.crm.search_contacts(phone) if _has_line(contact, phone)), None)
 
 
 def _has_line(contact: Contact, phone: str) -> bool:
@@ -226,7 +208,7 @@ def _name(told: str | None) -> str | None:
     return inert(told or "").lstrip("=+-@ ") or None
 
 
-def _create(work: Work, claim: Claim, draft: Draft, *, upsert: bool = False) -> tuple[Contact, str]:
+def _create(work: Work, claim: Claim, draft: Draft, *, upsert: bool = False) -> _Settled:
     """Announce, send, write down. With `upsert` the CRM still matches an existing contact in a location that allows duplicates."""
     announced = work.claims.announce(claim, timeout_s=work.settings.request_timeout_s)
     work.hold(announced)
@@ -239,19 +221,23 @@ def _create(work: Work, claim: Claim, draft: Draft, *, upsert: bool = False) -> 
         work.claims.withdraw(announced)
         raise
     work.claims.resolve(announced, contact.id)
-    return contact, "created" if contact.created else "adopted"
+    return _Settled(contact, "created" if contact.created else "adopted")
 
 
-def _adopt(work: Work, contact: Contact, *, how: str) -> None:
-    told = line(work.now, "lead", contact_id=contact.id, how=how, trace_id=contact.trace_id)
+def _adopt(work: Work, contact: Contact, *, how: str, second: Contact | None = None) -> None:
+    told = [line(work.now, "lead", contact_id=contact.id, how=how, trace_id=contact.trace_id)]
+    result = {"how": how}
+    if second is not None:
+        told.append(line(work.now, "second contact", contact_id=second.id, trace_id=second.trace_id))
+        result[SECOND] = second.id
     tagged = are_there(contact, work.settings.lead_tags)
 
     def change(entry: Entry, now: float) -> Entry:
         adopted = moves.adopt(entry, contact.id, created=contact.created)
-        done = moves.record(adopted, NAME, now, version=work.entry.version, result={"how": how})
+        done = moves.record(adopted, NAME, now, version=work.entry.version, result=result)
         return moves.record(done, "tag_lead", now, version=work.entry.version) if tagged else done
 
-    work.update(change, told)
+    work.update(change, *told)
 
 
 def _ask(message: str) -> Ask:

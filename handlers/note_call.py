@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 
 from bridge.call import Call
 from bridge.crm.base import Note
@@ -14,7 +15,7 @@ from bridge.ledger.trail import line
 from bridge.settings import Settings
 from bridge.work.attempt import Work
 from handlers import note_text
-from handlers.settle_call import look_again_later, patience_with_a_new_contact
+from handlers.settle_call import FIND, SECOND, look_again_later, patience_with_a_new_contact
 from handlers.step import NOTHING, READY, Need, Step
 
 NAME = "note_call"
@@ -38,13 +39,15 @@ def run(work: Work) -> None:
         return
     facts = work.entry.facts
     zone = work.crm.location().timezone
-    body = note_text.render(facts, zone=zone, limit=work.settings.note_max_chars)
+    found = work.entry.steps.get(FIND)
+    say = partial(note_text.render, facts, zone=zone, second=found.result.get(SECOND) if found else None)
+    body = say(limit=work.settings.note_max_chars)
     with patience_with_a_new_contact(work):
         earlier = _earlier_note(work, contact_id, body)
         try:
             _bring(work, contact_id, earlier, facts, body)
         except Permanent as refused:
-            short = note_text.render(facts, zone=zone, limit=SHORT_CHARS)
+            short = say(limit=SHORT_CHARS)
             if refused.cause not in REFUSED_FOR_ITS_TEXT or len(short) >= len(body):
                 raise
             # The CRM's limit is documented nowhere: no note shall be lost for its length.
@@ -66,7 +69,7 @@ def _bring(work: Work, contact_id: str, earlier: Earlier | None, facts: Call, bo
     if earlier is not None and _update(work, contact_id, earlier, wanted):
         _record(work, earlier, facts, wanted, "note updated")
     else:
-        note = work.send(NAME, lambda: work.crm.add_note(contact_id, body))
+        note = work.send(NAME, lambda: work.crm.add_note(contact_id, body), words=note_text.words_digest(body))
         _record(work, Earlier(note.id), facts, body, "note written")
 
 
@@ -84,8 +87,10 @@ def _earlier_note(work: Work, contact_id: str, body: str) -> Earlier | None:
         return None
     note = _listed(work, contact_id)
     if note is not None:
-        is_sure = announced_at is not None or (not forgotten and note_text.holds_all(body, note.body))
-        return Earlier(note.id, note.body, foreign="foreign" in written or not is_sure)
+        # An entry announced before 2.0.0 has no digest of the words.
+        is_as_sent = announced_at is not None and work.entry.announced.get(NAME) == note_text.words_digest(note.body)
+        is_ours = is_as_sent or (not forgotten and note_text.holds_all(body, note.body))
+        return Earlier(note.id, note.body, foreign="foreign" in written or not is_ours)
     if announced_at is not None:
         look_again_later("note", work.now - announced_at - work.settings.request_timeout_s, work.settings.settle_schedule_s)
     return None

@@ -36,10 +36,15 @@ _STATUS = {
 }
 
 
-def render(facts: Call, *, zone: str | None, limit: int | None) -> str:
-    """The note. Times in `zone` (an IANA name) and in UTC. Cut to `limit` characters with a visible mark; the key line always stays."""
+def render(facts: Call, *, zone: str | None, limit: int | None, second: str | None = None) -> str:
+    """The note. Times in `zone` (an IANA name) and in UTC. Cut to `limit` characters with a visible mark; the key line always stays.
+
+    `second` is the id of another contact with the caller's number: who reads the note is who can merge the two.
+    """
     key_line = KEY_LINE + facts.key
     lines = [line for line in _lines(facts, zone) if line]
+    if second:
+        lines.insert(2, f"Another contact has this number, in another spelling: {inert(second)}")
     text = "\n".join(lines)
     if limit is not None and len(text) + 1 + len(key_line) > limit:
         text = text[: max(0, limit - len(key_line) - len(CUT) - 2)].rstrip() + "\n" + CUT

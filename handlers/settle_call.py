@@ -10,6 +10,7 @@ from bridge.errors import Gone, NotYet
 from bridge.work.attempt import Work
 
 FIND = "find_or_create_lead"
+SECOND = "second"  # in that step's result: another contact with the caller's number
 _EARLY_S = 0.001  # a look that comes this early is the look: floats would else ask for one more after no time at all
 
 

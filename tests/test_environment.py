@@ -125,6 +125,7 @@ WRONG = {
     "a format that does not exist": ("LOG_FORMAT", "hush"),
     "a level that does not exist": ("LOG_LEVEL", "hush"),
     "numbers that are none": ("OWN_NUMBERS", "+15550109999,hush"),
+    "callers that are none": ("SKIPPED_CALLERS", "+15550109999,hush"),
     "an address that is none": ("ALERT_EMAIL_FROM", "hush"),
     "a tag of two lines": ("LEAD_TAGS", "inbound,hush\nhush"),
     "a source with a control character": ("LEAD_SOURCE", "hush\x07hush"),

@@ -13,6 +13,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self, TextIO
 
@@ -25,11 +26,14 @@ from bridge.call import Call, Direction, Status
 from bridge.commands import call_lists
 from bridge.errors import WrongSettings
 from bridge.intake.accept import Acceptor, Event
-from bridge.intake.backfill import SOURCE, Found, Waiting
+from bridge.intake.backfill import SOURCE, Found, Waiting, is_lacking, news_for
+from bridge.ledger.entry import Taken
+from bridge.ledger.store import Store
 from bridge.parts import Parts
 from bridge.providers import reading
 from bridge.providers.lists import Lists
 from bridge.providers.lists.base import Lister, Window
+from bridge.providers.registry import PROVIDERS
 
 STATUSES: Mapping[str, Status] = {status.value: status for status in Status} | {
     "ended": Status.COMPLETED,
@@ -158,7 +162,8 @@ def _begin(since: str, now: float) -> float:
 
 def _from_file(parts: Parts, source: TextIO, *, as_json: bool) -> bool:
     waiting = Waiting(parts.store, parts.plan, call_lists.pause_s(parts.settings))
-    taken, faults = take(source, Acceptor(parts.store, waiting, parts.settings), region=parts.settings.default_region)
+    acceptor = Acceptor(parts.store, waiting, parts.settings)
+    taken, faults = take(source, parts.store, acceptor, region=parts.settings.default_region)
     if as_json:
         click.echo(json.dumps({"ok": not faults, "calls": sum(taken.values()), **taken, "faults": faults}))
     else:
@@ -169,9 +174,11 @@ def _from_file(parts: Parts, source: TextIO, *, as_json: bool) -> bool:
     return not faults
 
 
-def take(source: Iterable[str], acceptor: Acceptor, *, region: str) -> tuple[Counter[str], list[str]]:
-    """What each call was to the ledger, counted (new, news, repeat, conflict, not inbound), and a line for each that could not be read.
+def take(source: Iterable[str], store: Store, acceptor: Acceptor, *, region: str) -> tuple[Counter[str], list[str]]:
+    """What each call was to the ledger, counted (new, news, repeat, not inbound), and a line for each that could not be read.
 
+    A known call is a repeat, as in a phone system's own list, unless the ledger lacks what the file tells (bridge/intake/backfill.py):
+    who writes a file spells numbers in another way than the webhooks did, which would be taken for a contradiction.
     Raises redis.RedisError; what was taken before stays taken.
     """
     taken: Counter[str] = Counter()
@@ -184,8 +191,15 @@ def take(source: Iterable[str], acceptor: Acceptor, *, region: str) -> tuple[Cou
         except Unreadable as fault:
             faults.append(f"line {number}: {fault}")
             continue
-        taken[acceptor.accept(event).value if event else "not inbound"] += 1
+        taken[_take_one(event, store, acceptor) if event else "not inbound"] += 1
     return taken, faults
+
+
+def _take_one(event: Event, store: Store, acceptor: Acceptor) -> str:
+    entry = store.get(event.call.key)
+    if not is_lacking(entry, event.call):
+        return Taken.REPEAT.value
+    return acceptor.accept(replace(event, call=news_for(entry, event.call))).value
 
 
 def read(text: str, *, region: str) -> Event | None:
@@ -193,9 +207,11 @@ def read(text: str, *, region: str) -> Event | None:
     told = reading.json_object(text.encode("utf-8", "surrogatepass"))
     if told is None:
         raise Unreadable("is no JSON object")
-    provider, call_id = reading.told(told.get("provider")), reading.told(told.get("call_id"))
+    provider, call_id = (reading.told(told.get("provider")) or "").casefold(), reading.told(told.get("call_id"))
     if not provider or not call_id:
         raise Unreadable("needs `provider` and `call_id`, as in the phone system's webhooks")
+    if provider not in PROVIDERS:  # its calls would have other keys than those of the webhooks, and a second note
+        raise Unreadable(f"`provider` is the last part of the webhook's address: one of {', '.join(PROVIDERS)}")
     if (reading.told(told.get("direction")) or Direction.INBOUND).casefold() != Direction.INBOUND:
         return None
     call = _call(told, provider, call_id, region)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from flask import current_app
 
-from bridge.errors import StepFailed
+from bridge.errors import StepFailed, Unstorable
+from bridge.intake.spool import Spool
 from bridge.parts import Parts
 from bridge.providers import registry
 from bridge.settings import UncertainCreate
@@ -90,7 +92,16 @@ def _check_spool(path: Path) -> Finding:
             f"SPOOL_PATH cannot be written ({error.strerror}): while Redis is away, webhooks would be answered 503. Name a folder of ours."
         )
         return Finding("spool", False, told)
-    return Finding("spool", True, "webhooks can be kept on this machine while Redis is away")
+    try:
+        spool = Spool(path)
+        waiting, parked, oldest_s = spool.count(), spool.parked(), spool.oldest_age(time.time())
+    except Unstorable as error:
+        return Finding("spool", False, str(error))
+    if parked:
+        told = f"{parked} webhooks could not be taken, and the log of the web process says why: mend that, then restart it."
+        return Finding("spool", False, told)
+    kept = f"; {waiting} wait now, the oldest for {oldest_s:.0f} s" if oldest_s is not None else ""
+    return Finding("spool", True, f"webhooks can be kept on this machine while Redis is away{kept}")
 
 
 def _check_public_url(public_url: str) -> Finding:

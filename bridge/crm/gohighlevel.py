@@ -100,7 +100,9 @@ class GoHighLevel:
         except Permanent as refused:
             # A token without `locations.readonly` still makes leads. Not knowing is treated like the stricter of the two kinds.
             log.warning("the location's settings cannot be read; assuming that it allows duplicates", extra={"cause": refused.cause})
-            return Location(self._location_id, allows_duplicates=True, is_assumed=True)
+            assumed = Location(self._location_id, allows_duplicates=True, is_assumed=True)
+            self._cache.put(assumed)
+            return assumed
         data = answer.data.get("location")
         if not isinstance(data, dict):
             self._fail_unreadable(_LOCATION, answer, "no location")

@@ -13,19 +13,21 @@ from bridge.crm.base import Location
 from bridge.crm.pacing import redis_needed
 
 LIFE_S = 3600
+ASSUMED_S = 60  # each call asks twice; a scope that is added shows this soon
 
 
 def location_key(location_id: str) -> str:
-    """STRING, JSON of `Location`; lives an hour."""
+    """STRING, JSON of `Location`; lives an hour, a minute where it is assumed."""
     return f"cb:location:{location_id}"
 
 
 class LocationCache:
-    """At most an hour old, whichever process read it."""
+    """At most an hour old, whichever process read it; a minute where it could not be read and is assumed."""
 
-    def __init__(self, connection: redis.Redis, *, life_s: float = LIFE_S) -> None:
+    def __init__(self, connection: redis.Redis, *, life_s: float = LIFE_S, assumed_s: float = ASSUMED_S) -> None:
         self._connection = connection
         self._life_s = life_s
+        self._assumed_s = assumed_s
         self._known: dict[str, tuple[float, Location]] = {}  # until when (monotonic)
 
     def get(self, location_id: str) -> Location | None:
@@ -44,9 +46,10 @@ class LocationCache:
 
     def put(self, location: Location) -> None:
         """Never raises: what was just read is true, remembered or not."""
-        self._known[location.id] = (time.monotonic() + self._life_s, location)
+        life_s = self._assumed_s if location.is_assumed else self._life_s
+        self._known[location.id] = (time.monotonic() + life_s, location)
         with suppress(redis.RedisError):
-            self._connection.set(location_key(location.id), json.dumps(asdict(location)), px=int(self._life_s * 1000))
+            self._connection.set(location_key(location.id), json.dumps(asdict(location)), px=int(life_s * 1000))
 
 
 def _read(text: bytes | str | None) -> Location | None:

@@ -88,10 +88,12 @@ def judge(request: Request, outcome: Outcome) -> Success | StepFailed:
         return _judge_success(request, outcome)
     if outcome.status == 429:
         return _judge_rate_limit(request, outcome)
-    if outcome.status in {408, 425}:
+    if outcome.status == 425:
         return _error(Transient, Cause.NOT_NOW, request, outcome)
-    if outcome.status >= 500:
-        return _open(request, Cause.SERVER, outcome)
+    # By RFC 9110 a 408 says that the request never came whole. But the error bodies are those of NestJS, where a handler that takes too
+    # long is answered 408 and goes on with its work: https://docs.nestjs.com/interceptors#more-operators
+    if outcome.status == 408 or outcome.status >= 500:
+        return _open(request, Cause.NOT_NOW if outcome.status == 408 else Cause.SERVER, outcome)
     return _judge_refusal(request, outcome)
 
 

@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 MAX_FAILURES = 5  # a row is parked after so many failures of its own; outages are not counted
 LOCK_WAIT_S = 5.0  # below the time that a provider waits with a caller on the line (Twilio: 15 s)
 _POLL_S = 0.005
-_PAUSE_S = 0.25  # between two rounds of the drainer: a storm of events during an outage costs four tries a second, not one per event
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS spooled (
@@ -65,6 +64,7 @@ class Spooled:
     headers: Mapping[str, str]
     body: bytes
     received_at: float  # seconds since the epoch
+    account: str | None = None  # whose signature proved it (`Sender.account`); None: kept by version 1.0.0, which asked the signature again
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Spool:
         """Hand up to `limit` events to `take`, oldest first, and return how many it took.
 
         `take` must be idempotent: an event is deleted only after `take` returned, so a crash in between hands it over again.
-        When `take` raises, the event stays and draining stops. An outage (Redis, the network) may last as long as it likes; an event that
-        fails MAX_FAILURES times for any other reason is parked: kept and counted, but no longer in the way.
+        When `take` raises, the event stays. An outage (Redis, the network) ends the round, and may last as long as it likes. Any other
+        reason is the event's own: those behind it are taken, and after MAX_FAILURES tries it is parked: kept, counted, not tried again.
         Returns 0 while another thread or process drains.
         """
         if not self.path.exists():
@@ -113,7 +113,7 @@ class Spool:
         return int(self._read("SELECT count(*) FROM spooled WHERE NOT parked") or 0)
 
     def parked(self) -> int:
-        """How many events could not be taken and wait for a person (`unpark`)."""
+        """How many events could not be taken, and wait for the next start of a drainer."""
         return int(self._read("SELECT count(*) FROM spooled WHERE parked") or 0)
 
     def oldest_age(self, now: float) -> float | None:
@@ -122,7 +122,7 @@ class Spool:
         return None if oldest is None else max(0.0, now - oldest)
 
     def unpark(self) -> int:
-        """Put all parked events back in line, for use once their cause is mended. Returns how many."""
+        """Put all parked events back in line, with as many tries as a new one. Returns how many."""
         if not self.path.exists():
             return 0
         return self._run(lambda db: db.execute("UPDATE spooled SET parked = 0, failures = 0 WHERE parked")).rowcount
@@ -134,21 +134,24 @@ class Spool:
             after = row.place[0]
             if row.place in self._taken:
                 continue
-            if not self._hand_over(row, take):
+            error = self._hand_over(row, take)
+            if error is None:
+                taken += 1
+            elif _is_outage(error):
                 break
-            taken += 1
         return taken
 
-    def _hand_over(self, row: _Row, take: Callable[[Spooled], None]) -> bool:
+    def _hand_over(self, row: _Row, take: Callable[[Spooled], None]) -> Exception | None:
+        """What kept an event from being taken; None where it was taken."""
         try:
             take(_decode(row.event))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one event must neither lose it nor end the drainer
             self._note(row, error)
-            return False
+            return error
         self._outage = ""
         if not self._delete(row.place):
             self._taken.add(row.place)
-        return True
+        return None
 
     def _note(self, row: _Row, error: Exception) -> None:
         cause = type(error).__name__
@@ -161,7 +164,7 @@ class Spool:
         parked = failures >= MAX_FAILURES
         change = "UPDATE spooled SET failures = ?, parked = ? WHERE id = ? AND received_at = ?"
         self._run(lambda db: db.execute(change, (failures, parked, *row.place)))
-        fate = "is parked: mend the cause, then put it back in line" if parked else "will be tried again"
+        fate = "is parked until the web process starts anew: mend the cause, then restart it" if parked else "will be tried again"
         level = logging.ERROR if parked else logging.WARNING
         logger.log(
             level, "Spooled event %d could not be taken (%s), try %d of %d, and %s", row.place[0], cause, failures, MAX_FAILURES, fate
@@ -216,56 +219,6 @@ class Spool:
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
-
-
-class Drainer:
-    """A daemon thread that empties a spool: at once after a `put` of this process, and every `interval_s` for those of others.
-
-    Call `start` in each web process after it was forked: threads do not survive a fork. Calling it again is harmless.
-    """
-
-    def __init__(self, spool: Spool, take: Callable[[Spooled], None], *, interval_s: float = 5.0, batch: int = 20) -> None:
-        self._spool = spool
-        self._take = take
-        self._interval_s = interval_s
-        self._batch = batch
-        self._pid = 0
-        self._thread: threading.Thread | None = None
-        self._stopping = threading.Event()
-
-    def start(self) -> None:
-        """Start the thread, unless it already runs in this process."""
-        if self._thread and self._thread.is_alive() and self._pid == os.getpid():
-            return
-        if self._pid != os.getpid():
-            # An event copied by a fork may be locked for ever by a thread that does not exist here.
-            self._spool.arrived = threading.Event()
-        self._pid = os.getpid()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, args=(self._stopping,), name="spool-drainer", daemon=True)
-        self._thread.start()
-
-    def stop(self, wait_s: float = 5.0) -> None:
-        """Ask the thread to end after the batch it is at, and wait for that at most `wait_s`. What is left stays in the spool."""
-        self._stopping.set()
-        self._spool.arrived.set()
-        if self._thread and self._pid == os.getpid():
-            self._thread.join(wait_s)
-
-    def _loop(self, stopping: threading.Event) -> None:
-        while not stopping.is_set():
-            # Cleared before draining: a `put` during the round makes another round.
-            self._spool.arrived.clear()
-            self._empty(stopping)
-            stopping.wait(_PAUSE_S)
-            self._spool.arrived.wait(self._interval_s)
-
-    def _empty(self, stopping: threading.Event) -> None:
-        try:
-            while not stopping.is_set() and self._spool.drain(self._take, limit=self._batch) == self._batch:
-                pass
-        except (Unstorable, OSError) as error:
-            logger.warning("The spool cannot be drained; next try in %g s: %s", self._interval_s, error)
 
 
 def _transact(path: Path, act: Callable[[sqlite3.Connection], _T]) -> _T:
@@ -343,5 +296,7 @@ def _encode(item: Spooled) -> str:
 
 
 def _decode(event: str) -> Spooled:
+    """A field that only a newer release knows is left out."""
     values = json.loads(event)
-    return Spooled(**values | {"body": base64.b64decode(values["body"])})
+    known = {field.name: values[field.name] for field in fields(Spooled) if field.name in values}
+    return Spooled(**known | {"body": base64.b64decode(values["body"])})

@@ -63,7 +63,7 @@ class Receiver:
             self._count(f"events.ignored:{heard.reason}")
             return provider.answer(heard.kind, request)
         try:
-            self._keep(provider, request, heard)
+            self._keep(provider, request, sender, heard)
         except Unstorable as unstorable:
             fact(log, "event could not be kept", level=logging.ERROR, provider=provider.name, error=unstorable)
             return Answer(503, "text/plain", b"The event could not be stored; send it again.\n", {"Retry-After": "5"})
@@ -76,7 +76,8 @@ class Receiver:
         headers = {name: value for name, value in item.headers.items() if name != PUBLIC_URL_HEADER}
         path, mark, _ = item.path.partition("?")
         request = WebhookRequest(item.method, path, item.query, headers, item.body, public_url, item.received_at, bool(mark))
-        self._store_event(request, _parse(provider, request, _verify(provider, request)), source="spool")
+        sender = _verify(provider, request) if item.account is None else Sender(item.account)  # proven when it came, if by another secret
+        self._store_event(request, _parse(provider, request, sender), source="spool")
 
     def _count(self, name: str) -> None:
         """Kept in memory and written a little later, many at once: a forged request costs no round trip."""
@@ -97,19 +98,21 @@ class Receiver:
             with self._lock:
                 self._refusals.update(counted)
 
-    def _keep(self, provider: Provider, request: WebhookRequest, heard: Heard | Ignored) -> None:
-        """In the ledger, or in the spool while Redis is away. Raises Unstorable."""
+    def _keep(self, provider: Provider, request: WebhookRequest, sender: Sender, heard: Heard | Ignored) -> None:
+        """In the ledger, or in the spool: while Redis is away, or where it cannot be taken. Raises Unstorable."""
         if time.monotonic() >= self._rest_until:
             try:
                 self._store_event(request, heard, source="webhook")
             except redis.RedisError as error:
                 self._rest_until = time.monotonic() + REST_S
                 fact(log, "Redis is away; events go to the spool", level=logging.WARNING, error=error)
+            except ValueError as error:  # such as an entry that a newer release wrote, after a step back: others can be taken
+                fact(log, "an event could not be taken; it waits in the spool", level=logging.ERROR, provider=provider.name, error=error)
             else:
                 return
         headers = dict(request.headers) | {PUBLIC_URL_HEADER: request.public_url}
         path = f"{request.path}?" if request.has_bare_mark else request.path
-        self.spool.put(Spooled(provider.name, request.method, path, request.query, headers, request.body, request.now))
+        self.spool.put(Spooled(provider.name, request.method, path, request.query, headers, request.body, request.now, sender.account))
 
     def _store_event(self, request: WebhookRequest, heard: Heard | Ignored, *, source: str) -> None:
         if isinstance(heard, Ignored):

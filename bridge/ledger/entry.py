@@ -102,6 +102,7 @@ class Entry:
     lost_contact_id: str | None = None  # the contact that this call had before the CRM said that it is gone
     steps: dict[str, StepDone] = field(default_factory=dict)
     intents: dict[str, float] = field(default_factory=dict)  # step → when a write was announced whose outcome is not known
+    announced: dict[str, str] = field(default_factory=dict)  # step → digest of the words of such a write; only those of `intents` count
     notes_unknown: bool = False  # the contact may already carry our note: list its notes before the first write
     reason: str | None = None  # done without a lead: why
     attempt: int = 0  # number of the newest attempt; the fencing token of whoever runs it

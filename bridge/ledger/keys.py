@@ -32,7 +32,7 @@
 | `cb:ignored` | list | the same as version 1.0.0 kept it; brought over to `unread` | until then |
 | `cb:no-lead:<call key>` | string | outbound or internal: this call makes no lead, whatever its later events leave out | NO_LEAD_LIFE_S |
 | `cb:sweeper` | string | which sweeper of the deployment acts now | SWEEPER_LEASE_S, renewed |
-| `cb:location:<location>` | string | the location's settings as the CRM told them | one hour |
+| `cb:location:<location>` | string | the location's settings as the CRM told them | one hour; a minute where it refused to |
 | `cb:pace:<location>:*` | zset, string | the rate budget shared by all workers (bridge/crm/pacing.py) | a window to two days |
 | `cb:backfill:*`, `cb:sums` | string, hash | how far the providers' lists were read, and the daily sums | till read again |
 | `cb:silence:*` | hash, string | when each number was last heard, and what is missed (bridge/watch/silence.py) | weeks |

@@ -178,14 +178,16 @@ def renew(entry: Entry, now: float, *, lease_s: float) -> Entry:
     return replace(entry, lease_until=now + lease_s)
 
 
-def intend(entry: Entry, step: str, now: float) -> Entry:
-    """Announce a write before it is sent: should its outcome never be written, the next attempt knows that it has to look."""
-    return replace(entry, intents=entry.intents | {step: now})
+def intend(entry: Entry, step: str, now: float, *, words: str | None = None) -> Entry:
+    """Announce a write before it is sent: should its outcome never be written, the next attempt knows that it has to look, and for what."""
+    announced = entry.announced | ({step: words} if words else {})
+    return replace(entry, intents=entry.intents | {step: now}, announced=announced)
 
 
 def withdraw(entry: Entry, step: str) -> Entry:
     """The announced write is known to have changed nothing."""
-    return replace(entry, intents={name: at for name, at in entry.intents.items() if name != step})
+    intents = {name: at for name, at in entry.intents.items() if name != step}
+    return replace(entry, intents=intents, announced={name: words for name, words in entry.announced.items() if name in intents})
 
 
 def record(entry: Entry, step: str, now: float, *, version: int, result: dict[str, str] | None = None) -> Entry:
@@ -208,6 +210,7 @@ def lose_contact(entry: Entry) -> Entry:
         lost_contact_id=entry.contact_id or entry.lost_contact_id,  # written twice where the first answer was lost
         steps={},
         intents={},
+        announced={},
         notes_unknown=True,
     )
 

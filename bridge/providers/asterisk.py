@@ -143,7 +143,7 @@ class Asterisk:
             return told
         if caller is not None and numbers.is_own(caller, self._own_numbers, region=self._region):
             return Direction.OUTBOUND
-        is_internal = caller is not None and _is_extension(caller.raw) and _is_extension(fields.get("dnid"))
+        is_internal = caller is not None and numbers.is_extension(caller.raw) and numbers.is_extension(fields.get("dnid"))
         return Direction.INTERNAL if is_internal else Direction.INBOUND
 
 
@@ -158,10 +158,6 @@ def _status(fields: Mapping[str, str]) -> Status:
     if disposition is not None:
         return DISPOSITIONS.get(re.sub(r"[_-]", " ", disposition.casefold()), Status.UNKNOWN)
     return STATUS_OF_EVENT.get((fields.get("event") or "").strip().casefold(), Status.UNKNOWN)
-
-
-def _is_extension(raw: str | None) -> bool:
-    return re.fullmatch(r"\s*[0-9]{1,5}\s*", raw or "") is not None
 
 
 def _inputs(fields: Mapping[str, str], what: str) -> tuple[Input, ...]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import hmac
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,7 +60,7 @@ class CallRail:
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
-        self._keys = tuple(part for part in re.split(r"[\s,]+", settings.value(KEY.name)) if part)
+        self._keys = settings.words(KEY.name)
         if not self._keys:
             raise WrongSettings([f"{KEY.name}: the company's signing key; several, separated by spaces"])
 

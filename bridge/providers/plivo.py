@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import hmac
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -69,7 +68,7 @@ class Plivo:
         faults = Faults()
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
-        self._tokens = tuple(part for part in re.split(r"[\s,]+", settings.value(TOKEN.name)) if part)
+        self._tokens = settings.words(TOKEN.name)
         if not self._tokens:
             faults.append(f"{TOKEN.name}: an Auth Token; several, separated by spaces")
         with faults:

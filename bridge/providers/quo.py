@@ -146,7 +146,7 @@ class Quo:
 
 
 def _keys(settings: Settings, name: str) -> tuple[bytes, ...]:
-    listed = [part for part in re.split(r"[\s,]+", settings.value(name)) if part]
+    listed = settings.words(name)
     try:
         return tuple(signatures.standard_secret(part) for part in listed)
     except ValueError as error:

@@ -6,7 +6,6 @@ that uses this says so in its `warnings()`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from bridge.errors import Refused, WrongSettings
@@ -21,7 +20,7 @@ def listed(settings: Settings, name: str, *, shortest: int = SHORTEST) -> tuple[
 
     Raises WrongSettings, without the value, where there is none or one is too short to be a secret.
     """
-    secrets = tuple(part for part in re.split(r"[\s,]+", settings.value(name)) if part)
+    secrets = settings.words(name)
     if not secrets or min(map(len, secrets)) < shortest:
         raise WrongSettings([f"{name}: one or more secrets of {shortest} characters or more, separated by spaces"])
     return secrets

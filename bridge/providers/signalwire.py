@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hmac
 import json
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -61,7 +60,7 @@ class SignalWire:
         self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         self._public_url = settings.public_url
         self._next_url = settings.value(NEXT_URL.name).strip()
-        self._keys = tuple(part for part in re.split(r"[\s,]+", settings.value(KEY.name)) if part)
+        self._keys = settings.words(KEY.name)
         if not self._keys:
             faults.append(f"{KEY.name}: the project's Signing Key; several, separated by spaces")
         with faults:

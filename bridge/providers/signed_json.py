@@ -12,7 +12,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/services-connect.html · https://do
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,7 @@ class SignedJson:
     def __init__(self, settings: Settings) -> None:
         self._region = settings.default_region
         self._own_numbers = settings.own_numbers
-        self._keys = _keys(settings.value(SECRET.name))
+        self._keys = _keys(settings.words(SECRET.name))
 
     def verify(self, request: WebhookRequest) -> Sender:
         signatures.verify_standard(request.headers, request.body, self._keys, now=request.now, setting=SECRET.name)
@@ -153,12 +153,13 @@ class SignedJson:
             return known
         if caller is not None and numbers.is_own(caller, self._own_numbers, region=self._region):
             return Direction.OUTBOUND
-        is_internal = caller is not None and caller.kind is CallerKind.UNPARSED and _is_extension(caller.raw) and _is_extension(raw_to)
+        is_internal = (
+            caller is not None and caller.kind is CallerKind.UNPARSED and numbers.is_extension(caller.raw) and numbers.is_extension(raw_to)
+        )
         return Direction.INTERNAL if is_internal else Direction.INBOUND
 
 
-def _keys(text: str) -> tuple[bytes, ...]:
-    listed = [part for part in re.split(r"[\s,]+", text) if part]
+def _keys(listed: Sequence[str]) -> tuple[bytes, ...]:
     try:
         keys = tuple(signatures.standard_secret(part) for part in listed)
     except ValueError as error:
@@ -175,10 +176,6 @@ def _status(payload: Mapping[str, Any], data: Mapping[str, Any]) -> Status:
     return STATUS_OF_TYPE.get(reading.told(payload.get("type")) or "", Status.UNKNOWN)
 
 
-def _is_extension(raw: str | None) -> bool:
-    return re.fullmatch(r"\s*[0-9]{1,5}\s*", raw or "") is not None
-
-
 def _inputs(data: Mapping[str, Any], what: str, delivery_id: str | None) -> tuple[Input, ...]:
     """`digits` and `speech`: a text, or a list of texts in the order they were entered."""
     prompt = reading.told(data.get("prompt")) or what
@@ -191,20 +188,13 @@ def _listed(value: object) -> list[str | None]:
 
 
 def _recordings(data: Mapping[str, Any]) -> tuple[Recording, ...]:
-    recording = data.get("recording")
-    if not isinstance(recording, dict):
-        return ()
-    url = reading.told(recording.get("url")) or ""
-    recording_id = reading.told(recording.get("id")) or url
-    if not url.startswith(("https://", "http://")):
-        return ()
-    return (Recording(recording_id, url, reading.seconds(recording.get("duration_seconds"))),)
+    recording = documents.part(data, "recording")
+    url = documents.web_address(recording.get("url"))
+    return (Recording(reading.told(recording.get("id")) or url, url, reading.seconds(recording.get("duration_seconds"))),) if url else ()
 
 
 def _transcripts(data: Mapping[str, Any]) -> tuple[Transcript, ...]:
-    transcript = data.get("transcript")
-    if not isinstance(transcript, dict):
-        return ()
+    transcript = documents.part(data, "transcript")
     text, transcript_id = reading.told(transcript.get("text")), reading.told(transcript.get("id"))
     return (Transcript(transcript_id or "transcript", text),) if text else ()
 
@@ -215,15 +205,15 @@ def _leg(call_id: str, payload: Mapping[str, Any], data: Mapping[str, Any]) -> L
 
 def _from_connect(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """The call data in an event of Amazon Connect, in our names; None for any other event."""
-    contact = _part(_part(payload, "Details"), "ContactData")
+    contact = documents.part(payload, "Details", "ContactData")
     if contact:
         return _connect_call(contact.get("ContactId"), contact.get("InitialContactId"), contact.get("InitiationMethod")) | {
             "channel": contact.get("Channel"),
-            "from": _part(contact, "CustomerEndpoint").get("Address"),
-            "to": _part(contact, "SystemEndpoint").get("Address"),
+            "from": documents.part(contact, "CustomerEndpoint").get("Address"),
+            "to": documents.part(contact, "SystemEndpoint").get("Address"),
             "status": "in_progress",
         }
-    detail = _part(payload, "detail")
+    detail = documents.part(payload, "detail")
     if payload.get("source") != "aws.connect" or not detail:
         return None
     return _connect_call(detail.get("contactId"), detail.get("initialContactId"), detail.get("initiationMethod")) | {
@@ -236,8 +226,3 @@ def _from_connect(payload: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _connect_call(contact_id: object, initial_id: object, method: object) -> dict[str, Any]:
     return {"call_id": contact_id, "parent_call_id": initial_id, "direction": CONNECT_DIRECTIONS.get(str(method))}
-
-
-def _part(parent: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = parent.get(name)
-    return found if isinstance(found, dict) else {}

@@ -87,7 +87,7 @@ class Telnyx:
         self._hear = partial(forms.hear, provider=self.name, region=settings.default_region, own_numbers=settings.own_numbers)
         faults = Faults()
         with faults:
-            self._keys = _keys(settings.value(PUBLIC_KEY.name))
+            self._keys = _keys(settings.words(PUBLIC_KEY.name))
         with faults:
             self._xml = instructions.xml_answers(settings, NEXT_URL, FILE, "Say")
         faults.tell()
@@ -201,8 +201,7 @@ def _is_json(request: WebhookRequest) -> bool:
     return request.body.lstrip().startswith(b"{")
 
 
-def _keys(text: str) -> tuple[Ed25519PublicKey, ...]:
-    listed = [part for part in re.split(r"[\s,]+", text) if part]
+def _keys(listed: Iterable[str]) -> tuple[Ed25519PublicKey, ...]:
     try:
         keys = tuple(Ed25519PublicKey.from_public_bytes(base64.b64decode(part, validate=True)) for part in listed)
     except (ValueError, binascii.Error):

@@ -74,7 +74,7 @@ class Vonage:
         self._own_numbers = settings.own_numbers
         self._public_url = settings.public_url
         self._next_url = settings.value(NEXT_URL.name).strip()
-        self._secrets = tuple(part for part in re.split(r"[\s,]+", settings.value(SECRET.name)) if part)
+        self._secrets = settings.words(SECRET.name)
         if not self._secrets:
             faults.append(f"{SECRET.name}: the account's signature secret; several, separated by spaces")
         with faults:

@@ -105,12 +105,13 @@ class Work:
         lines = (told,) if told else ()
         self.update(lambda entry, now: moves.record(entry, step, now, version=version, result=result), *lines)
 
-    def send(self, step: str, request: Callable[[], Result]) -> Result:
+    def send(self, step: str, request: Callable[[], Result], *, words: str | None = None) -> Result:
         """A write whose repetition would double something: announced first, withdrawn when it is known to have changed nothing.
 
-        Where its outcome stays open (Uncertain, or this process dies) the announcement stays, and the next attempt looks first.
+        `words` is a digest of what is sent, by which it is known again. Where its outcome stays open (Uncertain, or this process dies) the
+        announcement stays, and the next attempt looks first.
         """
-        self.update(lambda entry, now: moves.intend(entry, step, now))
+        self.update(lambda entry, now: moves.intend(entry, step, now, words=words))
         try:
             return request()
         except Uncertain:

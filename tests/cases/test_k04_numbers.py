@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cases.support import ADA, AT_CREATE, AT_SEARCH, CREATE, DIALLED, SEARCH, generic_key
+from tests.cases.support import ADA, AT_CREATE, AT_SEARCH, CREATE, DIALLED, SEARCH, generic_key, twilio_key
 
 MEXICO, MEXICO_OLD = "+525512345678", "+5215512345678"
 BRAZIL, BRAZIL_OLD, BRAZIL_LANDLINE = "+5511955500123", "+551155500123", "+551133330123"
@@ -45,13 +45,36 @@ def test_b044_brazilian_mobile_with_and_without_the_ninth_digit_is_one_contact(b
     assert_found(bridge, bridge.add(held), ring(bridge, rings))
 
 
-def test_b044_landline_gains_no_ninth_digit_and_two_contacts_are_not_merged(bridge):
-    landline = ring(bridge, BRAZIL_LANDLINE)
-    bridge.assert_one_lead(landline, phone=BRAZIL_LANDLINE)
-    both = [bridge.add(BRAZIL), bridge.add(BRAZIL_OLD)]
-    call = ring(bridge, BRAZIL)
-    assert bridge.entry(call).contact_id == both[0].id
-    assert [contact.phone for contact in bridge.contacts()] == [BRAZIL_LANDLINE, BRAZIL, BRAZIL_OLD]
+def test_b044_landline_gains_no_ninth_digit(bridge):
+    bridge.assert_one_lead(ring(bridge, BRAZIL_LANDLINE), phone=BRAZIL_LANDLINE)
+    assert bridge.asked(SEARCH) == 1
+
+
+@pytest.mark.parametrize("rings", [BRAZIL, BRAZIL_OLD])
+def test_b044_two_contacts_of_one_line_are_not_merged_but_told_of(bridge, rings):
+    held = {phone: bridge.add(phone) for phone in (BRAZIL, BRAZIL_OLD)}
+    call = ring(bridge, rings)
+    chosen, other = held.pop(rings), held.popitem()[1]
+    assert (bridge.state(call), bridge.entry(call).contact_id) == ("done", chosen.id)
+    assert [contact.fields for contact in bridge.contacts() if contact.id == other.id] == [other.fields]
+    assert [note.contact_id for note in bridge.notes(call)] == [chosen.id]
+    assert f"Another contact has this number, in another spelling: {other.id}" in bridge.note(call)
+    told = [line for line in bridge.rig.process.store.trail(twilio_key(call)) if line["what"] == "second contact"]
+    assert [line["contact_id"] for line in told] == [other.id]
+
+
+def test_b044_the_second_spelling_costs_a_request_for_the_first_call_alone(bridge):
+    bridge.add(BRAZIL)
+    calls = [ring(bridge, BRAZIL) for _ in range(3)]
+    assert {bridge.state(call) for call in calls} == {"done"}
+    assert bridge.asked(SEARCH) == 2
+    assert not any("Another contact" in bridge.note(call) for call in calls)
+
+
+def test_b044_a_look_for_the_second_spelling_that_fails_holds_up_no_lead(bridge):
+    contact = bridge.add(BRAZIL)
+    bridge.fault("error_before", **AT_SEARCH, nth=2)
+    assert_found(bridge, contact, ring(bridge, BRAZIL))
 
 
 @pytest.mark.parametrize("rings", ["+390612345678", "0612345678"])

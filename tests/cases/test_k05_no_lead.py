@@ -6,7 +6,11 @@ import json
 
 import pytest
 
-from tests.cases.support import ADA, CREATE, DIALLED, generic_key
+from bridge.intake.daily import sort
+from bridge.ledger import by_hand
+from bridge.ledger.store import Change
+from handlers.no_lead import SHORT, SKIPPED
+from tests.cases.support import ADA, CREATE, DIALLED, generic_key, twilio_key
 
 KEYPAD = ["+266696687", "+266696687", "+266696687", "+7378742833", "+86282452253"]
 
@@ -126,6 +130,56 @@ def test_b065_flood_of_short_calls_hides_no_real_caller_and_costs_three_requests
         bridge.assert_one_lead(call, phone=call.caller)
     assert bridge.asked() <= 3 * 43 + 1
     assert bridge.asked(CREATE) == 43
+
+
+def flood(bridge):
+    """Ninety calls of neighbouring numbers, over at once; and three callers among them who stay on the line."""
+    short = [bridge.phones.call(f"+1202555{110 + number:04}") for number in range(90)]
+    real = [bridge.phones.call(f"+1202555{200 + number:04}") for number in range(3)]
+    bridge.take(*(bridge.phones.twilio.status(call, "completed", after_s=2, StirVerstat="No-TN-Validation") for call in short))
+    bridge.take(*map(bridge.phones.ended, real))
+    return short, real
+
+
+def test_b065_flood_of_short_calls_makes_no_leads_where_the_owner_says_so_and_hides_no_real_caller(make_bridge):
+    bridge = make_bridge(SHORT_CALL_S="3")
+    short, real = flood(bridge)
+    for call in real:
+        bridge.assert_one_lead(call, phone=call.caller)
+    assert (len(bridge.contacts()), bridge.asked(CREATE), bridge.failures()) == (3, 3, [])
+    assert bridge.asked() <= 3 * 3 + 1
+    assert {(bridge.state(call), bridge.entry(call).reason) for call in short} == {("done", SHORT)}
+    assert {sort(bridge.entry(call)) for call in short} == {("without lead", SHORT)}, "each is kept, and counted by its reason"
+
+
+def test_b065_each_of_them_can_be_made_a_lead_by_hand(make_bridge):
+    bridge = make_bridge(SHORT_CALL_S="3")
+    short, _real = flood(bridge)
+    bridge.rig.process.store.change(
+        twilio_key(short[7]), lambda entry, moment: Change(by_hand.replay(entry, moment.now, start_at=moment.now))
+    )
+    bridge.rig.rest()
+    bridge.assert_one_lead(short[7], phone=short[7].caller)
+    assert len(bridge.contacts()) == 4
+
+
+def test_b065_what_comes_later_makes_a_short_call_a_lead_by_itself(make_bridge):
+    bridge = make_bridge(SHORT_CALL_S="3")
+    call = bridge.phones.call()
+    bridge.take(bridge.phones.twilio.status(call, "completed", after_s=2))
+    assert (bridge.state(call), bridge.entry(call).reason) == ("done", SHORT)
+    bridge.take(bridge.phones.twilio.recording(call, duration_s=9))
+    bridge.assert_one_lead(call)
+
+
+def test_b065_caller_on_the_list_of_the_owner_makes_no_lead_until_taken_off_it(make_bridge):
+    bridge = make_bridge(SKIPPED_CALLERS=f"+12025550111, {ADA}")
+    call = bridge.phones.call(ADA)
+    bridge.take(bridge.phones.ended(call))
+    assert (bridge.state(call), bridge.entry(call).reason, bridge.asked()) == ("done", SKIPPED, 0)
+    neighbour = bridge.phones.call("+12025550144")
+    bridge.take(bridge.phones.ended(neighbour))
+    bridge.assert_one_lead(neighbour, phone="+12025550144")
 
 
 def test_b067_withheld_caller_ends_well_without_any_step(bridge):

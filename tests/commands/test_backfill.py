@@ -19,7 +19,7 @@ from bridge.ledger.entry import State
 from bridge.sandbox.call_list_types import Answer, SandboxCall
 from tests.commands.backfilled import commands
 from tests.intake.list_cases import CASES, listers
-from tests.support.builders import NOW, PHONE, make_settings
+from tests.support.builders import NOW, PHONE, make_call, make_settings
 from tests.support.house import House
 
 
@@ -59,6 +59,11 @@ def test_listed_call_has_the_key_that_its_webhooks_have():
     assert event.call.started_at.isoformat() == "2026-01-15T15:00:00+00:00"
 
 
+@pytest.mark.parametrize("told", ["Twilio", " TWILIO "])
+def test_phone_system_is_known_in_any_spelling_so_that_the_key_is_that_of_its_webhooks(told):
+    assert read(provider=told).call.key == "twilio-CA1"
+
+
 def test_call_of_a_subaccount_has_a_key_of_its_own():
     assert read(account="AC2").call.key != read().call.key
 
@@ -86,7 +91,7 @@ def test_calls_that_are_not_inbound_make_no_lead():
     assert read(direction="Inbound") is not None
 
 
-@pytest.mark.parametrize("text", ["not JSON", "[]", "{}", line(call_id=""), line(provider=None)])
+@pytest.mark.parametrize("text", ["not JSON", "[]", "{}", line(call_id=""), line(provider=None), line(provider="somebody")])
 def test_line_that_names_no_call_is_refused(text):
     with pytest.raises(backfill.Unreadable):
         backfill.read(text, region="US")
@@ -94,12 +99,27 @@ def test_line_that_names_no_call_is_refused(text):
 
 def test_list_can_be_given_again_and_again(house):
     lines = [line(), line(call_id="CA2"), "", line(direction="outbound")]
-    assert backfill.take(lines, house.acceptor, region="US") == ({"new": 2, "not inbound": 1}, [])
-    assert backfill.take(lines, house.acceptor, region="US") == ({"repeat": 2, "not inbound": 1}, [])
+    assert backfill.take(lines, house.store, house.acceptor, region="US") == ({"new": 2, "not inbound": 1}, [])
+    assert backfill.take(lines, house.store, house.acceptor, region="US") == ({"repeat": 2, "not inbound": 1}, [])
+
+
+@pytest.mark.parametrize("spelt", [{"to": "main line"}, {"from": "5550101299"}, {"from": "201", "to": "sales"}, {"duration_seconds": 99}])
+def test_known_call_that_a_file_spells_in_another_way_is_a_repeat_and_no_question(house, spelt):
+    house.accept(make_call())
+    house.run()
+    asked = len(house.crm.requests)
+    assert backfill.take([line(**spelt)], house.store, house.acceptor, region="US") == ({"repeat": 1}, [])
+    assert (house.entry().state, house.jobs(), len(house.crm.requests)) == (State.DONE, [], asked)
+
+
+def test_file_names_the_caller_of_a_call_that_nobody_had_named_one_for(house):
+    house.accept(make_call(caller=None))
+    assert backfill.take([line()], house.store, house.acceptor, region="US") == ({"news": 1}, [])
+    assert house.entry().facts.caller.e164 == PHONE
 
 
 def test_one_bad_line_does_not_stop_the_others(house):
-    taken, faults = backfill.take(["{", line()], house.acceptor, region="US")
+    taken, faults = backfill.take(["{", line()], house.store, house.acceptor, region="US")
     assert taken == {"new": 1}
     assert len(faults) == 1
     assert faults[0].startswith("line 1: ")
@@ -107,7 +127,7 @@ def test_one_bad_line_does_not_stop_the_others(house):
 
 def test_call_from_before_the_ledger_becomes_one_lead_with_one_note(house):
     """Its birth is later than the call, so earlier work on it may be forgotten: the CRM is asked before anything is written."""
-    backfill.take([line(started_at=str(int(NOW - 40 * 86_400)))], house.acceptor, region="US")
+    backfill.take([line(started_at=str(int(NOW - 40 * 86_400)))], house.store, house.acceptor, region="US")
     house.run("twilio-CA1")
     entry = house.entry("twilio-CA1")
     assert entry.state is State.DONE

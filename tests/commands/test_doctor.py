@@ -13,8 +13,10 @@ from flask.cli import FlaskGroup
 from rq import Worker
 
 from app import create_app
+from bridge.intake.spool import Spooled
 from bridge.sandbox.ghl import GhlStandIn
 from bridge.work.queues import calls_queue
+from tests.intake.events import fill
 from tests.support.builders import make_settings
 from tests.watch.smtp import MailServer
 
@@ -77,6 +79,21 @@ def test_a_spool_that_cannot_be_written_is_bad(environment: dict[str, str], list
     assert code == 1
     assert found["spool"][0] is False
     assert "SPOOL_PATH" in found["spool"][1]
+
+
+def test_webhooks_in_the_spool_are_told_of_and_those_that_could_not_be_taken_are_bad(environment: dict[str, str], listening: None) -> None:
+    spool = fill(Path(environment["SPOOL_PATH"]), range(2))
+    ok, say = examined(environment)[1]["spool"]
+    assert (ok, "; 2 wait now, the oldest for " in say) == (True, True)
+
+    def refuse(_item: Spooled) -> None:
+        raise KeyError
+
+    while spool.count():
+        spool.drain(refuse, limit=1)
+    code, found = examined(environment)
+    assert (code, found["spool"][0]) == (1, False)
+    assert found["spool"][1].startswith("2 webhooks could not be taken")
 
 
 def test_missing_workers_are_bad(environment: dict[str, str]) -> None:

@@ -248,11 +248,21 @@ def test_missing_scope_is_named(crm, server):
 
 
 def test_location_that_cannot_be_read_is_treated_as_the_stricter_kind(crm, server):
-    """A token without `locations.readonly` still makes leads; what is not known is asked again with the next call."""
+    """A token without `locations.readonly` still makes leads."""
     answering(server, 401, {"message": "The token is not authorized for this scope."})
     location = crm.location()
     assert location.allows_duplicates
     assert location.is_assumed
+
+
+def test_location_that_cannot_be_read_costs_a_request_a_minute_and_not_two_a_call(crm, server, pacing, connection):
+    answering(server, 401, {"message": "The token is not authorized for this scope."})
+    assert crm.location() == crm.location()
+    cache = LocationCache(connection)  # of another process
+    other = GoHighLevel(base_url=server.url, token="t", location_id="loc1", timeouts=TIMEOUTS, pacing=pacing, cache=cache)
+    assert other.location().is_assumed
+    assert len(server.received) == 1
+    assert 0 < connection.ttl("cb:location:loc1") <= 60
 
 
 def test_lease_is_checked_before_every_request_with_its_whole_timeout(crm, server):

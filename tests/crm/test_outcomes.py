@@ -37,6 +37,7 @@ OPEN = (Transient, Transient, Transient, Uncertain, Uncertain)
         (Broken.RESET, Cause.RESET),
         (answer(200, body=b'{"contact": {"i', broken=Broken.TIMEOUT), Cause.TIMEOUT),
         (answer(201, body=b"{", broken=Broken.RESET), Cause.RESET),
+        (said(408, "Request Timeout"), Cause.NOT_NOW),
         (said(500, "Internal server error"), Cause.SERVER),
         (said(500, "402 Payment Required: plan"), Cause.SERVER),
         (answer(502, body=b"<html>Bad gateway</html>"), Cause.SERVER),
@@ -58,7 +59,6 @@ def test_lost_or_unreadable_answer_leaves_creates_open_and_lets_the_rest_come_ag
     ("outcome", "cause", "retry_in"),
     [
         (Broken.NOT_SENT, Cause.CONNECT, None),
-        (said(408, "timeout"), Cause.NOT_NOW, None),
         (answer(425, body=b"", headers={"retry-after": "3"}), Cause.NOT_NOW, 3),
         (said(429, "Too Many Requests"), Cause.RATE_LIMIT, 10),
         (answer(429, {}, headers={"retry-after": "7", "x-ratelimit-interval-milliseconds": "10000"}), Cause.RATE_LIMIT, 7),

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 import redis
 
-from bridge.call import Recording, Status, Transcript
+from bridge.call import Call, Recording, Status, Transcript
 from bridge.crm.base import Note
 from bridge.crm.causes import Cause
 from bridge.errors import Gone, Permanent, Transient, Uncertain
 from bridge.ledger import by_hand, keys
 from bridge.ledger.entry import State
-from handlers import note_call, steps, tag_lead
+from handlers import note_call, note_text, steps, tag_lead
 from handlers.note_call import digest
 from tests.support.builders import KEY, NOW, PHONE, make_call, make_entry
 from tests.support.house import House
@@ -31,6 +31,10 @@ def house(connection: redis.Redis) -> House:
 
 def notes(house: House) -> list[str]:
     return [body for contact_id in house.crm.contacts for body in house.crm.bodies(contact_id)]
+
+
+def render(facts: Call) -> list[str]:
+    return note_text.render(facts, zone="America/Chicago", limit=None).split("\n")
 
 
 def test_the_note_carries_the_call_key(house: House) -> None:
@@ -80,6 +84,56 @@ def test_a_note_that_is_found_again_is_brought_up_to_date(house: House) -> None:
     house.run_again()
     (body,) = notes(house)
     assert "https://r.example.com/1" in body
+
+
+def in_an_editor(body: str) -> str:
+    return "".join(f"<p>{html.escape(line)}</p>" for line in body.split("\n"))
+
+
+@pytest.mark.parametrize("news", [None, RECORDED, make_call(duration_s=61)], ids=["nothing new", "a recording", "a changed line"])
+@pytest.mark.parametrize("dress", [str, in_an_editor])
+def test_what_staff_wrote_into_a_note_that_got_no_answer_is_kept_at_no_extra_request(house: House, news, dress) -> None:
+    house.crm.lose("add_note")
+    house.accept(make_call())
+    house.run()
+    (note,) = house.crm.notes["c1"]
+    house.crm.notes["c1"] = [Note(note.id, dress(f"{note.body}\n{STAFF}"))]
+    if news:
+        house.accept(news)
+    house.run_again()
+    (body,) = notes(house)
+    assert house.entry().state is State.DONE
+    assert STAFF in body
+    assert all(line in html.unescape(body) for line in render(news or make_call()))
+    assert house.crm.requests[-3:] == (["add_note", "list_notes", "update_note"] if news else ["create_contact", "add_note", "list_notes"])
+    house.accept(make_call(recordings=(Recording("RE2", "https://r.example.com/2", 5),)))
+    house.run()
+    assert STAFF in notes(house)[0], "and it is theirs from then on"
+
+
+@pytest.mark.parametrize("dress", [str, in_an_editor])
+def test_a_note_that_got_no_answer_and_was_left_alone_is_replaced_whole(house: House, dress) -> None:
+    """Its words are those that were announced, though what is known has changed since: no line of the old one stays."""
+    house.crm.lose("add_note")
+    house.accept(make_call(duration_s=10))
+    house.run()
+    (note,) = house.crm.notes["c1"]
+    house.crm.notes["c1"] = [Note(note.id, dress(note.body))]
+    house.accept(make_call(duration_s=61))
+    house.run_again()
+    (body,) = notes(house)
+    assert body.split("\n") == render(make_call(duration_s=61))
+    assert house.entry().announced == {}
+
+
+def test_a_note_announced_by_an_older_release_is_replaced_only_where_no_line_is_lost(house: House) -> None:
+    house.crm.lose("add_note")
+    house.accept(make_call())
+    house.run()
+    house.change(lambda entry, _now: replace(entry, announced={}))
+    house.accept(RECORDED)
+    house.run_again()
+    assert notes(house)[0].split("\n") == render(RECORDED)
 
 
 def test_a_lost_note_is_sent_again_only_after_the_last_look(house: House) -> None:

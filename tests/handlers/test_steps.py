@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bridge.call import Caller, CallerKind, Status
+from bridge.call import Caller, CallerKind, Input, Leg, Recording, Status, Transcript
+from bridge.errors import WrongSettings
 from bridge.ledger import moves
 from bridge.ledger.entry import Entry, Plan
 from bridge.settings import Settings
 from handlers import note_call, steps
-from handlers.find_or_create_lead import WHY_NO_LEAD
-from tests.support.builders import ANONYMOUS, NOW, make_call, make_entry, make_settings
+from handlers.no_lead import SHORT, SKIPPED, WHY_NO_LEAD
+from tests.support.builders import ANONYMOUS, NOW, PHONE, make_call, make_entry, make_settings
 
 RINGING = make_call(status=Status.RINGING)
 
@@ -96,3 +98,83 @@ def test_the_contact_that_collects_notes_is_not_tagged() -> None:
 
 def test_a_lost_contact_starts_every_step_over() -> None:
     assert plan(moves.lose_contact(all_done())) == Plan(ready=("find_or_create_lead",))
+
+
+# ---- Callers and calls that the owner does not want as leads
+
+MEXICO, MEXICO_OLD = "+525512345678", "+5215512345678"
+SHORT_ONES = make_settings(SHORT_CALL_S="3")
+BEGAN = datetime(2026, 1, 15, 15, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("listed", [PHONE, "1 555-010-1234", f"+15550101235, {PHONE}"])
+def test_a_caller_on_the_list_makes_no_lead_and_says_why(listed: str) -> None:
+    settings = make_settings(SKIPPED_CALLERS=listed)
+    assert plan(make_entry(), settings=settings) == Plan(reason=SKIPPED)
+    assert plan(make_entry(facts=RINGING), settings=settings) == Plan(reason=SKIPPED)
+    assert plan(replace(make_entry(), is_replay=True), settings=settings) == Plan(reason=SKIPPED), (
+        "to undo it, take the number off the list"
+    )
+
+
+def test_the_list_catches_no_neighbour() -> None:
+    assert plan(make_entry(), settings=make_settings(SKIPPED_CALLERS="+15550101235")).ready == ("find_or_create_lead",)
+    with pytest.raises(WrongSettings, match="SKIPPED_CALLERS"):
+        make_settings(SKIPPED_CALLERS=PHONE[:-1])
+
+
+@pytest.mark.parametrize("name", ["SKIPPED_CALLERS", "OWN_NUMBERS"])
+@pytest.mark.parametrize(("listed", "rings"), [(MEXICO_OLD, MEXICO), (MEXICO, MEXICO), ("+5511955500123", "+551155500123")])
+def test_a_listed_line_is_known_in_each_of_its_spellings(name: str, listed: str, rings: str) -> None:
+    entry = make_entry(facts=make_call(caller=Caller(rings, CallerKind.PSTN, rings)))
+    assert name in (plan(entry, settings=make_settings(**{name: listed})).reason or "")
+
+
+def test_by_default_the_shortest_call_is_a_lead() -> None:
+    assert plan(make_entry(facts=make_call(duration_s=0))).ready == ("find_or_create_lead",)
+
+
+@pytest.mark.parametrize(
+    "lasted",
+    [
+        {"duration_s": 0},
+        {"duration_s": 2},
+        {"answered_at": BEGAN, "ended_at": BEGAN + timedelta(seconds=2)},
+        {"started_at": BEGAN, "ended_at": BEGAN + timedelta(seconds=2)},
+        {"duration_s": 2, "inputs": (Input("digits", ""),), "transcripts": (Transcript("t", " "),)},
+        {"duration_s": 2, "recordings": (Recording("RE1", "https://r.example.com/1", 2),)},
+    ],
+)
+def test_a_short_call_makes_no_lead_where_the_owner_says_so(lasted: dict[str, object]) -> None:
+    assert plan(make_entry(facts=make_call(**lasted)), settings=SHORT_ONES) == Plan(reason=SHORT)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"duration_s": 3},
+        {"duration_s": None},
+        {"duration_s": None, "ended_at": BEGAN},
+        {"duration_s": 0, "status": Status.CANCELED},
+        {"duration_s": 0, "status": Status.NO_ANSWER},
+        {"duration_s": 2, "inputs": (Input("digits", "1"),)},
+        {"duration_s": 2, "transcripts": (Transcript("t", "call me"),)},
+        {"duration_s": 2, "legs": (Leg("CA2"),)},
+        {"duration_s": 2, "recordings": (Recording("RE1", "https://r.example.com/1"),)},
+        {"duration_s": 2, "recordings": (Recording("RE1", "https://r.example.com/1", 3),)},
+        {"status": Status.RINGING, "inputs": (Input("speech", "hello"),)},
+    ],
+)
+def test_whoever_was_not_answered_or_took_part_is_a_lead(facts: dict[str, object]) -> None:
+    assert plan(make_entry(facts=make_call(**facts)), settings=SHORT_ONES).ready == ("find_or_create_lead",)
+
+
+def test_with_that_rule_the_lead_waits_for_the_end_of_the_call_and_not_for_ever() -> None:
+    entry = make_entry(facts=RINGING)
+    assert plan(entry, settings=SHORT_ONES).wait_until == NOW + 120
+    assert plan(entry, NOW + 120, settings=SHORT_ONES).ready == ("find_or_create_lead",)
+
+
+def test_a_person_who_replays_a_short_call_makes_it_a_lead() -> None:
+    entry = make_entry(facts=make_call(duration_s=2), is_replay=True)
+    assert plan(entry, settings=SHORT_ONES).ready == ("find_or_create_lead",)

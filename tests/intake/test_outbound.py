@@ -14,7 +14,7 @@ from bridge.intake.accept import BELONGS, Event
 from bridge.ledger import keys
 from bridge.ledger.entry import Cause, State, Taken
 from bridge.ledger.ignored import Shelf
-from handlers.find_or_create_lead import CALLER_WAIT_S, NOT_OURS
+from handlers.no_lead import CALLER_WAIT_S, NOT_OURS
 from tests.support.builders import KEY, make_call
 from tests.support.house import House
 

@@ -10,7 +10,8 @@ import pytest
 import redis
 
 from bridge.errors import Unstorable
-from bridge.intake.spool import Drainer, Spool, Spooled
+from bridge.intake.drainer import Drainer
+from bridge.intake.spool import Spool, Spooled
 from tests.intake.events import ROOT, event, fill, until
 
 
@@ -39,6 +40,20 @@ def test_the_drainer_takes_what_an_earlier_process_left(path: Path, running) -> 
     running(spool, taken.append, interval_s=60)
     until(lambda: len(taken) == 45)
     assert taken == [event(n) for n in range(45)]
+
+
+def test_what_was_parked_is_tried_again_when_the_process_starts_anew(path: Path, running) -> None:
+    spool, taken = fill(path, range(3)), []
+
+    def refuse(_item: Spooled) -> None:
+        raise KeyError
+
+    while spool.count():
+        spool.drain(refuse, limit=1)
+    assert spool.parked() == 3
+    running(spool, taken.append, interval_s=60)
+    until(lambda: len(taken) == 3)
+    assert (spool.count(), spool.parked()) == (0, 0)
 
 
 def test_the_drainer_wakes_when_an_event_is_put(path: Path, running) -> None:
@@ -100,7 +115,8 @@ def test_a_stopped_drainer_can_be_started_again(path: Path, running) -> None:
 
 _FORKER = """
 import os, sys, time
-from bridge.intake.spool import Drainer, Spool, Spooled
+from bridge.intake.drainer import Drainer
+from bridge.intake.spool import Spool, Spooled
 spool = Spool(sys.argv[1])
 taken = []
 drainer = Drainer(spool, taken.append, interval_s=60)

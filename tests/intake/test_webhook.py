@@ -16,8 +16,9 @@ from pydantic import SecretStr
 
 from bridge.errors import Refused
 from bridge.intake.accept import Acceptor
+from bridge.intake.drainer import Drainer
 from bridge.intake.raw import RAW_LIMIT
-from bridge.intake.spool import Spool
+from bridge.intake.spool import MAX_FAILURES, Spool
 from bridge.intake.webhook import REST_S, Receiver
 from bridge.ledger import keys
 from bridge.ledger.entry import State, Taken
@@ -288,11 +289,41 @@ def test_without_redis_and_disk_the_provider_is_asked_to_send_again(door: Door, 
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
 
-def test_a_spooled_event_whose_proof_does_not_hold_any_more_stays(door: Door) -> None:
+def test_a_secret_that_changes_while_redis_is_away_costs_no_event_that_was_proven_before(door: Door) -> None:
+    door.lose_redis()
+    assert door.post(VOICE).status == 200
+    door.find_redis()
+    renewed = {"TWILIO_AUTH_TOKEN": SecretStr("another_auth_token_made_up_00002")}
+    door.receiver.providers = {"twilio": Twilio(door.house.settings.model_copy(update={"provider": renewed}))}
+    assert door.receiver.spool.drain(door.receiver.take_spooled, limit=1) == 1
+    assert door.house.entry(KEY).source == "spool"
+
+
+def test_an_event_of_an_older_release_is_proven_again(door: Door) -> None:
+    """Version 1.0.0 did not write down whose signature it had been."""
     door.lose_redis()
     door.post(VOICE)
-    item = spooled(door)
+    item = replace(spooled(door), account=None)
     door.find_redis()
     with pytest.raises(Refused):
         door.receiver.take_spooled(replace(item, body=item.body + b"&x=1"))
     assert door.house.store.get(KEY) is None
+    door.receiver.take_spooled(item)
+    assert door.house.entry(KEY).source == "spool"
+
+
+def test_an_event_of_a_call_whose_entry_cannot_be_read_is_kept_until_it_can(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    door.post(VOICE)
+    name = keys.entry(KEY)
+    entry = door.house.connection.get(name)
+    door.house.connection.set(name, json.dumps(json.loads(entry) | {"state": "a word of a newer release"}))
+    assert door.post(STATUS).status == 204
+    for _ in range(MAX_FAILURES):
+        assert door.receiver.spool.drain(door.receiver.take_spooled, limit=1) == 0
+    assert (door.receiver.spool.count(), door.receiver.spool.parked()) == (0, 1)
+    assert "an event could not be taken; it waits in the spool" in [record.getMessage() for record in caplog.records]
+    door.house.connection.set(name, entry)
+    drainer = Drainer(door.receiver.spool, door.receiver.take_spooled)
+    drainer.start()
+    until(lambda: len(door.house.entry(KEY).events) == 2)
+    drainer.stop()

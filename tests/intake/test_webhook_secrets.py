@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from pydantic import SecretStr
+
+from app import build_parts
 from bridge.intake.accept import Acceptor
+from bridge.intake.raw import masks, raw
 from bridge.intake.spool import Spool
 from bridge.intake.webhook import Receiver
 from bridge.ledger import keys
 from bridge.ledger.ignored import IgnoredEvents, Shelf
+from bridge.providers import registry
 from bridge.providers.base import Answer, Ignored, Kind, Sender, WebhookRequest
-from tests.support.builders import Clock
+from tests.support.builders import Clock, make_settings
 from tests.support.house import House, make_store
 
 
@@ -55,3 +63,37 @@ def test_what_proves_nothing_leaves_a_counter_only(connection, tmp_path):
     receive(connection, tmp_path, keep=False)
     assert set(IgnoredEvents(connection).counts().values()) == {0}
     assert connection.hget(keys.COUNT, "events.ignored:a test") == b"1"
+
+
+ONE, OTHER = "first-made-up-secret", "second/made-up+secret"
+SEVERAL = {
+    "one": ONE,
+    "separated by spaces": f"{ONE} {OTHER}",
+    "separated by commas": f"{ONE},{OTHER}",
+    "on lines of their own": f"{ONE}\n{OTHER}",
+    "JSON object": json.dumps({"AC1": ONE, "AC2": OTHER}),
+    "JSON list, with escapes": json.dumps([ONE, OTHER]).replace("-", "\\u002d"),
+}
+
+
+SEVERAL_ALLOWED = [spec.name for spec in registry.SETTINGS if spec.secret and (spec.several or spec.free)]
+
+
+def secrets(name: str, held: str) -> list[str]:
+    """Those of a deployment with this one setting, whatever its adapter says to its form."""
+    settings = make_settings().model_copy(update={"provider": {name: SecretStr(held)}})
+    return build_parts(settings).secrets
+
+
+@pytest.mark.parametrize("held", SEVERAL.values(), ids=SEVERAL)
+@pytest.mark.parametrize("name", SEVERAL_ALLOWED)
+def test_of_several_secrets_in_one_setting_each_is_taken_out_for_itself(name, held):
+    body = json.dumps({"one": ONE, "other": OTHER}).encode()
+    request = WebhookRequest("POST", "/webhooks/x", f"t={ONE}", {"x-key": OTHER}, body, "https://x", 1.0)
+    kept = raw(request, "webhook", masks(secrets(name, held)))
+    assert "first" not in kept
+    assert ("second" in kept) is (held == ONE)
+
+
+def test_a_password_with_a_comma_is_taken_out_whole():
+    assert "pass,word-of-mine" in secrets("BANDWIDTH_API_PASSWORD", "pass,word-of-mine")

@@ -305,3 +305,12 @@ def test_a_lost_contact_is_forgotten_and_remembered_as_lost() -> None:
     assert (after.contact_id, after.contact_created, after.lost_contact_id) == (None, False, "c1")
     assert (after.steps, after.intents, after.notes_unknown) == ({}, {}, True)
     assert moves.lose_contact(after).lost_contact_id == "c1", "written again when the first answer was lost"
+
+
+def test_the_words_of_a_write_are_known_until_its_outcome_is() -> None:
+    announced = moves.intend(moves.intend(running_entry(), "note_call", NOW, words="abc"), "callback", NOW)
+    assert (announced.announced, set(announced.intents)) == ({"note_call": "abc"}, {"note_call", "callback"})
+    assert moves.withdraw(announced, "callback").announced == {"note_call": "abc"}
+    assert moves.withdraw(announced, "note_call").announced == {}
+    assert moves.record(announced, "note_call", NOW, version=1).announced == {}
+    assert moves.lose_contact(announced).announced == {}

@@ -101,7 +101,7 @@ def test_without_remembering_the_intent_there_are_twins(monkeypatch, redis_url):
 
 
 def test_without_announcing_the_note_there_are_two_notes(monkeypatch, redis_url):
-    monkeypatch.setattr(Work, "send", lambda self, step, request: request())
+    monkeypatch.setattr(Work, "send", lambda self, step, request, **_: request())
     assert any("2 notes" in fault for fault in broken_by(monkeypatch, redis_url, HARD))
 
 

@@ -20,6 +20,7 @@ CALL = Call(
     provider="twilio", account="", root_id="CA0", caller=Caller("+12025550143", CallerKind.PSTN, "+12025550143"), status=Status.COMPLETED
 )
 NEWS = replace(CALL, duration_s=61, recordings=(Recording("RE1", "https://example.com/RE1", 3),))
+NOTES = "/contacts/{contact_id}/notes"
 NOTE = "/contacts/{contact_id}/notes/{note_id}"
 STAFF = "called back, wants Tuesday"
 
@@ -53,6 +54,42 @@ def test_a_crash_at_any_effect_of_an_update_costs_no_word_and_makes_no_second_no
     assert any(name.endswith("PUT /contacts/…/notes/…") for name in names), names
     for number in range(1, len(names) + 1):
         with late_news(redis_url, Points(number, Side.BEFORE), edit=edit, lost=lost, reported=reported) as rig:
+            [note], [entry] = [note for note in rig.engine.truth.notes() if not note.deleted], rig.entries()
+        where = f"before effect {number} ({names[number - 1]})"
+        assert entry.state is State.DONE, where
+        assert edit in note.body, where
+        assert note.body.count("Recording: https://example.com/RE1") == 1, where
+        assert note.body.count("Outcome: ") == (2 if edit else 1), where
+
+
+@contextmanager
+def lost_note(redis_url: str, points: Points, *, edit: str, reported: bool) -> Iterator[Rig]:
+    """The first sending of a note got no answer, then it was changed by `edit`; news comes, and everything comes to rest."""
+    rig = Rig(redis_url, steps.planner, steps.STEPS, World(burst=10**6, daily=10**9))
+    rig.engine.faults.add(Fault.model_validate({"kind": "answer_lost", "method": "POST", "path": NOTES, "times": 1}))
+    rig.deliver(event(CALL, "status"))
+    rig.run_jobs(horse_reported=True)
+    [note], [entry] = rig.engine.truth.notes(), rig.entries()
+    assert "note_call" in entry.intents
+    rig.engine.book.keep_note(replace(note, body=note.body + edit))
+    rig.points = points
+    points.act = points.crash
+    rig.restart()
+    rig.deliver(event(NEWS, "recording"))
+    rig.run_jobs(horse_reported=reported)
+    rig.rest(horse_reported=reported)
+    yield rig
+    rig.close()
+
+
+@pytest.mark.parametrize("edit", ["", f"\n{STAFF}"], ids=["as written", "changed by staff"])
+@pytest.mark.parametrize("reported", [True, False], ids=["horse", "dyno"])
+def test_a_crash_while_a_lost_note_is_found_again_costs_no_word_and_makes_no_second_note(redis_url, edit, reported) -> None:
+    with lost_note(redis_url, Points(), edit=edit, reported=reported) as calm:
+        names = calm.points.names
+    assert any(name.endswith("PUT /contacts/…/notes/…") for name in names), names
+    for number in range(1, len(names) + 1):
+        with lost_note(redis_url, Points(number, Side.BEFORE), edit=edit, reported=reported) as rig:
             [note], [entry] = [note for note in rig.engine.truth.notes() if not note.deleted], rig.entries()
         where = f"before effect {number} ({names[number - 1]})"
         assert entry.state is State.DONE, where

@@ -34,9 +34,9 @@ class PlivoList(Lister):
     name = "plivo"
 
     def __init__(self, settings: Settings, adapter: Provider) -> None:
-        self._auth_id, tokens = needed(settings, ACCOUNT.name, TOKEN.name)
-        token = tokens.replace(",", " ").split()[0]
-        super().__init__(settings, adapter, BASE_URL, basic(self._auth_id, token), f"{ACCOUNT.name} and {TOKEN.name}")
+        self._auth_id, _ = needed(settings, ACCOUNT.name, TOKEN.name)
+        headers = basic(self._auth_id, settings.words(TOKEN.name)[0])
+        super().__init__(settings, adapter, BASE_URL, headers, f"{ACCOUNT.name} and {TOKEN.name}")
         self._zone = _zone(settings.value(ZONE.name).strip())
 
     def first(self, window: Window) -> Ask:
