@@ -16,7 +16,6 @@ from bridge.parts import Parts
 from bridge.settings import Settings
 from bridge.watch import alerts, logs, promises
 from bridge.watch import http as watch
-from bridge.watch.guard import StormGuard
 from bridge.work import queues
 from handlers import steps
 
@@ -37,9 +36,7 @@ def _only_commands() -> Flask:
 
 def _build(settings: Settings) -> Flask:
     logs.configure(settings.log_format, settings.log_level, sys.stderr)  # stdout belongs to what commands print
-    dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
-    guard = StormGuard(settings.redis_url.get_secret_value())
-    alerts.configure(dsn, owner=settings.bridge_owner, release=os.environ.get("HEROKU_RELEASE_VERSION"), admit=guard.admit)
+    alerts.configure_by(settings, release=os.environ.get("HEROKU_RELEASE_VERSION"))
     parts = build_parts(settings)
     app = Flask("callbridge")
     app.secret_key = settings.secret_key.get_secret_value()

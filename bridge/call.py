@@ -144,6 +144,11 @@ def call_key(provider: str, account: str, root_id: str) -> str:
     return "-".join(_key_part(part) for part in (provider, account, root_id) if part)
 
 
+def carries(text: str, key: str) -> bool:
+    """Whether a note belongs to the call of this key: it holds exactly this one, not one that merely begins with it."""
+    return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(key)}(?![A-Za-z0-9_-])", text) is not None
+
+
 def _key_part(part: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9]{1,64}", part):
         return part

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 
-from bridge.call import Call
+from bridge.call import Call, carries
 from bridge.crm.base import Note
 from bridge.crm.causes import Cause
 from bridge.errors import Gone, Permanent
@@ -121,7 +121,7 @@ def _update(work: Work, contact_id: str, earlier: Earlier, wanted: str) -> bool:
 
 
 def _listed(work: Work, contact_id: str) -> Note | None:
-    return next((note for note in work.crm.list_notes(contact_id) if note_text.carries(note.body, work.entry.call_key)), None)
+    return next((note for note in work.crm.list_notes(contact_id) if carries(note.body, work.entry.call_key)), None)
 
 
 def _record(work: Work, note: Earlier, facts: Call, sent: str, told: str) -> None:

@@ -51,11 +51,6 @@ def render(facts: Call, *, zone: str | None, limit: int | None, second: str | No
     return f"{text}\n{key_line}"
 
 
-def carries(body: str, call_key: str) -> bool:
-    """Whether a note belongs to this call: it holds exactly this key, not one that merely begins with it."""
-    return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(call_key)}(?![A-Za-z0-9_-])", body) is not None
-
-
 def words_digest(body: str) -> str:
     """The words of a note, in short: the same after a CRM has made paragraphs of its lines, escaped it or moved its blanks."""
     return hashlib.sha256("".join("".join(_plain_lines(body)).split()).encode("utf-8", "replace")).hexdigest()[:16]

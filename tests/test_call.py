@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.call import Call, Caller, CallerKind, Input, Leg, Recording, Status, Transcript, call_key, contradicts, merge
+from bridge.call import Call, Caller, CallerKind, Input, Leg, Recording, Status, Transcript, call_key, carries, contradicts, merge
 from tests.support.builders import ANONYMOUS, CALLER, make_call
 
 BEGAN = datetime(2026, 1, 15, 9, 4, 5, tzinfo=UTC)
@@ -169,3 +169,19 @@ def test_the_keys_of_known_calls_never_change() -> None:
     assert call_key("twilio", "", "CA1") == "twilio-CA1"
     assert call_key("twilio", "AC2", "CA1") == "twilio-AC2-CA1"
     assert call_key("telnyx", "", "v3:MdI9") == "telnyx-_" + "8cd81220a9e47eb57b094241e84198f27af3461f"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("Callbridge call twilio-CA1", True),
+        ("<p>Callbridge call twilio-CA1</p>", True),
+        ("x twilio-CA1, y", True),
+        ("Callbridge call twilio-CA11", False),
+        ("Callbridge call my-twilio-CA1", False),
+        ("Callbridge call twilio-CA1-b", False),
+        ("", False),
+    ],
+)
+def test_a_note_is_found_by_exactly_its_key(body: str, wanted: bool) -> None:
+    assert carries(body, "twilio-CA1") is wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 from bridge import environment
 from bridge.providers import registry
+from bridge.sandbox.processes import Process, free_port, tree
+from bridge.sandbox.sentry import SentryServer
 from bridge.settings import Settings
 from tests.console.support import USERS
 from tests.support.builders import ENVIRONMENT, make_settings
+from tests.work.processes import await_true
 
 ROOT = Path(__file__).parents[1]
 ZERO_WIDTH, BYTE_ORDER_MARK = "\u200b", "\ufeff"
@@ -275,6 +279,24 @@ def test_gunicorn_takes_its_values_from_the_settings() -> None:
     config = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     told = {name.strip(): value.strip() for name, value in config.items()}
     assert (told["bind"], told["workers"], told["control_socket_disable"]) == ("['0.0.0.0:8000']", "3", "True")
+
+
+def test_a_web_process_that_dies_is_told_by_the_one_that_starts_them(tmp_path: Path) -> None:
+    """Killed for its memory, or hung: it can say nothing itself."""
+    with SentryServer() as sentry:
+        values = {"PORT": str(free_port()), "WEB_CONCURRENCY": "1", "SENTRY_DSN": sentry.dsn, "SPOOL_PATH": str(tmp_path / "spool")}
+        command = [sys.executable, "-m", "gunicorn", "app:create_app()"]
+        process = Process("web", command, os.environ | ENVIRONMENT | values, ROOT, tmp_path / "web.log")
+        process.start()
+        try:
+            await_true(lambda: tree(process.pid)[1:], "a worker runs", within_s=20)
+            os.kill(tree(process.pid)[1].pid, signal.SIGKILL)
+            [event] = sentry.wait_for(1, timeout_s=20)
+        finally:
+            process.kill()
+    assert event["logger"] == "gunicorn.error"
+    assert "SIGKILL" in event["logentry"]["formatted"]
+    assert event["tags"]["owner"] == ENVIRONMENT.get("BRIDGE_OWNER", "anna")
 
 
 def test_help_needs_no_environment() -> None:

@@ -56,7 +56,7 @@ def examine(parts: Parts) -> Iterator[Finding]:
 
 def _check_crm(parts: Parts) -> Iterator[Finding]:
     try:
-        location = parts.crm.location()
+        location = parts.crm.location(fresh=True)
         parts.crm.find_contact("+15005550006")
     except StepFailed as error:
         yield Finding("gohighlevel", False, f"{error} {error.hint}".strip())

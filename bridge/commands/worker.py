@@ -95,6 +95,6 @@ def make_watcher(parts: Parts) -> Watcher:
 def refresh_location(crm: Crm) -> None:
     """Ask for the location's settings before a call needs them. What fails is asked again with the first call."""
     try:
-        crm.location()
+        crm.location(fresh=True)  # what is remembered ends with this hour
     except StepFailed as error:
         log.warning("the location could not be read: %s", error, extra={"cause": error.cause, "hint": error.hint})

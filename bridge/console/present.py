@@ -316,6 +316,10 @@ _STORY: Mapping[str, tuple[str, Callable[[Line, float, tzinfo], tuple[str, str]]
         "wait",
         _plain("The contact was deleted or merged in GoHighLevel; the caller is looked up anew.", "contact {contact_id}"),
     ),
+    "second contact": (
+        "wait",
+        _plain("GoHighLevel holds the caller twice, the number in two spellings. Nothing was merged.", "the other contact: {contact_id}"),
+    ),
     "lead": ("good", _lead),
     "tagged": ("good", _plain("The lead was tagged.")),
     "note written": ("good", _plain("The call's note was written.", "note {note_id}")),

@@ -22,7 +22,7 @@ class Contact:
     tags: tuple[str, ...] | None = None  # None: the answer did not tell
     trace_id: str | None = None
     created: bool = False  # this very request made it
-    dnd: bool | None = None  # "do not disturb" for all channels; None: the answer did not tell
+    dnd: bool | None = None  # "do not disturb", for all channels or for calls; None: the answer did not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Crm(Protocol):
     before_request: Callable[[float], None] | None
     background: bool
 
-    def location(self) -> Location:
-        """The location's own settings, at most an hour old."""
+    def location(self, *, fresh: bool = False) -> Location:
+        """The location's own settings, at most an hour old, or asked for now."""
 
     def find_contact(self, phone: str) -> Contact | None:
         """The contact that the CRM's duplicate check matches for `phone` (E.164). None only where the CRM said so in a 2xx."""

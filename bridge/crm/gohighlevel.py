@@ -91,8 +91,8 @@ class GoHighLevel:
         """Close the idle connections. The next request opens a new one."""
         self._http.close()
 
-    def location(self) -> Location:
-        known = self._cache.get(self._location_id)
+    def location(self, *, fresh: bool = False) -> Location:
+        known = None if fresh else self._cache.get(self._location_id)
         if known:
             return known
         try:
@@ -216,7 +216,7 @@ class GoHighLevel:
             additional_phones=_phones(data.get("additionalPhones")),
             tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else None,
             trace_id=answer.trace_id,
-            dnd=dnd if isinstance(dnd := data.get("dnd"), bool) else None,
+            dnd=_dnd(data),
         )
 
     def _note(self, endpoint: _Endpoint, answer: Success, data: object) -> Note:
@@ -237,6 +237,18 @@ def _part(value: str) -> str:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _dnd(contact: Mapping[str, object]) -> bool | None:
+    """`dnd` is for all channels; of single ones the one for calls counts. `active` and `permanent` mean that it holds.
+
+    DndSettingsSchema in https://github.com/GoHighLevel/highlevel-api-docs/blob/main/apps/contacts.json; API v3 spells the channels small.
+    """
+    told, channels = contact.get("dnd"), contact.get("dndSettings")
+    named = [setting for name, setting in channels.items() if name.casefold() == "call"] if isinstance(channels, dict) else []
+    if any(isinstance(setting, dict) and setting.get("status") in {"active", "permanent"} for setting in named):
+        return True
+    return told if isinstance(told, bool) else None
 
 
 def _phones(value: object) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bridge import numbers
+from bridge.call import carries
 from bridge.crm.base import Contact, Note
 from bridge.crm.causes import Cause
 from bridge.errors import Gone, NotYet, Permanent, StepFailed
@@ -204,11 +205,6 @@ def _find(crm: Reads, phone: str) -> Contact | None:
     return None
 
 
-def carries(body: str, call_key: str) -> bool:
-    """Whether a note belongs to this call: it holds exactly this key."""
-    return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(call_key)}(?![A-Za-z0-9_-])", body) is not None
-
-
 def judge(
     entry: Entry,
     fresh: Entry,
@@ -272,7 +268,7 @@ def _done(entry: Entry, plan: Plan, crm: InCrm | None, *, from_step: str | None)
         f"Done already, as the ledger knows: {told}." if told else "Nothing of it is in GoHighLevel, as far as the ledger knows.",
     )
     if not plan.ready and plan.wait_until is None:
-        why = "everything that is known has been brought already" if entry.steps else "a call like this makes no lead, by the settings"
+        why = plan.reason or "everything that is known has been brought already"
         yield Check("satisfied", Level.WARNING, f"Nothing is left to do: {why}.")
     elif entry.state is State.DONE:
         yield Check("satisfied", Level.WARNING, "The call is done. What is done again is looked for first, so that nothing is doubled.")

@@ -7,6 +7,7 @@ So there is never an entry without the job that will run it, nor a job without i
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -21,6 +22,8 @@ from bridge.ledger import beside, ignored, index, keys, trail
 from bridge.ledger.entry import Entry, State
 from bridge.ledger.find import Finder, Place, Wanted
 from bridge.ledger.ignored import IgnoredEvents, Shelf
+
+log = logging.getLogger(__name__)
 
 _CODEC: TypeAdapter[Entry] = TypeAdapter(Entry)
 _TRIES = 100
@@ -113,10 +116,18 @@ class Store:
         return _decode(self.connection.get(keys.entry(call_key)))
 
     def get_many(self, call_keys: Iterable[str]) -> list[Entry]:
-        """Those that still exist, in the order asked for."""
-        names = [keys.entry(call_key) for call_key in call_keys]
-        found = (_decode(document) for document in (self.connection.mget(names) if names else []))
-        return [entry for entry in found if entry]
+        """Those that still exist, in the order asked for. One that cannot be read is told of and left out."""
+        asked = list(call_keys)
+        names = [keys.entry(call_key) for call_key in asked]
+        found = []
+        for call_key, document in zip(asked, self.connection.mget(names) if names else [], strict=True):
+            try:
+                entry = _decode(document)
+            except ValueError as error:
+                log.error("an entry cannot be read, and is left out", exc_info=error, extra={"call_key": call_key})  # noqa: TRY400 - as it is
+                continue
+            found += [entry] if entry else []
+        return found
 
     def change(self, call_key: str, decide: Decide, *, also: Callable[[Pipeline], None] | None = None) -> Entry | None:
         """Write what `decide(entry, moment)` wants, or nothing where it returns None. Returns the entry as it stands afterwards.

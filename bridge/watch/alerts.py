@@ -36,8 +36,9 @@ from sentry_sdk.integrations.rq import RqIntegration
 from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
 
 from bridge.errors import StepFailed
+from bridge.settings import Settings
 from bridge.watch.delivery import AwaitedTransport, awaited, is_awaited
-from bridge.watch.guard import PASSES, Admit, Verdict
+from bridge.watch.guard import PASSES, Admit, StormGuard, Verdict
 from bridge.watch.logs import fact, said_by
 from bridge.watch.masking import mask, mask_value
 from bridge.watch.quoted import mask_quotes, unquoted
@@ -122,6 +123,13 @@ def configure(
     sentry_sdk.get_global_scope().set_tag("owner", owner)
     fact(log, "Sentry is told of failures", owner=owner, environment=environment)
     return True
+
+
+def configure_by(settings: Settings, *, release: str | None) -> bool:
+    """`configure` as the settings say, with the storm guard."""
+    dsn = settings.sentry_dsn.get_secret_value() if settings.sentry_dsn else None
+    guard = StormGuard(settings.redis_url.get_secret_value())
+    return configure(dsn, owner=settings.bridge_owner, release=release, admit=guard.admit)
 
 
 def bind(*, call_key: str | None = None, owner: str | None = None, step: str | None = None, state: str | None = None) -> None:

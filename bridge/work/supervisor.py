@@ -122,8 +122,8 @@ def _live(child: Child, parent: int) -> None:
         log.warning("%s ended, since Redis went away (%s)", child.name, type(error).__name__)
     except Exception:
         log.exception("%s ended with an error", child.name)
-        alerts.flush()
     finally:
+        alerts.flush()  # what was logged last, by RQ too, would end with this process
         logging.shutdown()
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()

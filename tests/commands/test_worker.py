@@ -75,7 +75,7 @@ def test_the_location_is_asked_for_before_a_call_needs_it(caplog) -> None:
     refresh_location(crm)
     assert caplog.text == ""
 
-    def refuse() -> None:
+    def refuse(*, fresh: bool) -> None:
         raise Permanent("no access", cause="crm.403", hint="check GHL_TOKEN")
 
     crm.location = refuse

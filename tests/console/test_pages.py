@@ -115,7 +115,7 @@ def test_a_caller_without_a_number_is_said_to_be_searched_for_nowhere(redis_url:
     site = Site(redis_url, ghl, ANONYMOUS=anonymous)
     page = site.browser("otto").page(f"/console/calls/{site.park(0, caller=ANONYMOUS)}/replay")
     assert "searched for again" not in page
-    assert ("a call like this makes no lead" in page) is (anonymous == "ignore")
+    assert ("Nothing is left to do: the caller withheld the number." in page) is (anonymous == "ignore")
     assert ("there is nobody to search for" in page) is (anonymous == "lead")
     site.close()
 

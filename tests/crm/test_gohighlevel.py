@@ -232,6 +232,34 @@ def test_location_is_asked_for_once_by_all_processes(crm, server, connection, pa
     assert len(server.received) == 1
 
 
+def test_location_that_is_asked_for_now_is_what_all_know_from_then_on(crm, server):
+    answering(server, data={"location": {"settings": {"allowDuplicateContact": False}}})
+    assert crm.location().allows_duplicates is False
+    answering(server, data={"location": {"settings": {"allowDuplicateContact": True}}})
+    assert crm.location().allows_duplicates is False
+    assert crm.location(fresh=True) == crm.location()
+    assert crm.location().allows_duplicates is True
+
+
+@pytest.mark.parametrize(
+    ("told", "holds"),
+    [
+        ({"dnd": True}, True),
+        ({"dnd": False}, False),
+        ({}, None),
+        ({"dnd": "yes"}, None),
+        ({"dnd": False, "dndSettings": {"Call": {"status": "active"}}}, True),
+        ({"dndSettings": {"call": {"status": "permanent"}}}, True),
+        ({"dnd": False, "dndSettings": {"Call": {"status": "inactive"}, "SMS": {"status": "active"}}}, False),
+        ({"dnd": False, "dndSettings": {"Call": "active"}}, False),
+        ({"dnd": False, "dndSettings": []}, False),
+    ],
+)
+def test_do_not_disturb_is_known_for_all_channels_and_for_calls(crm, server, told, holds):
+    answering(server, data={"contact": {"id": "c1", "phone": PHONE} | told})
+    assert crm.find_contact(PHONE).dnd is holds
+
+
 def test_unreadable_location_is_not_remembered(crm, server, connection):
     answering(server, data={"location": None})
     with pytest.raises(Transient):

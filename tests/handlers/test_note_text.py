@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bridge.call import Caller, CallerKind, Input, Leg, Recording, Status, Transcript
 from handlers import note_text
-from handlers.note_text import CUT, KEY_LINE, carries, extend, holds_all, inert, render, words_digest
+from handlers.note_text import CUT, KEY_LINE, extend, holds_all, inert, render, words_digest
 from tests.support.builders import make_call
 
 BEGAN = datetime(2026, 1, 15, 15, 4, 5, tzinfo=UTC)
@@ -155,22 +155,6 @@ def test_the_longest_key_leaves_the_note_whole_enough_to_be_found() -> None:
 
 
 # ---- Finding and extending
-
-
-@pytest.mark.parametrize(
-    ("body", "wanted"),
-    [
-        ("Callbridge call twilio-CA1", True),
-        ("<p>Callbridge call twilio-CA1</p>", True),
-        ("x twilio-CA1, y", True),
-        ("Callbridge call twilio-CA11", False),
-        ("Callbridge call my-twilio-CA1", False),
-        ("Callbridge call twilio-CA1-b", False),
-        ("", False),
-    ],
-)
-def test_a_note_is_found_by_exactly_its_key(body: str, wanted: bool) -> None:
-    assert carries(body, "twilio-CA1") is wanted
 
 
 def test_a_foreign_note_gets_the_lines_that_it_lacks() -> None:

@@ -304,6 +304,16 @@ def test_a_page_passes_over_calls_that_have_expired(store: Store, connection: re
     assert [entry.call_key for entry in store.page(None, after=None, limit=2)] == ["twilio-CA6", "twilio-CA7"]
 
 
+def test_a_page_leaves_out_what_cannot_be_read_and_says_so(store: Store, connection: redis.Redis, caplog) -> None:
+    for number in range(3):
+        entry = make_entry(facts=make_call(root_id=f"CA{number}"))
+        store.change(entry.call_key, lambda _old, _moment, entry=entry: Change(entry))
+    connection.set(keys.entry("twilio-CA1"), b"{")
+    assert [entry.call_key for entry in store.page(None, after=None, limit=10)] == ["twilio-CA0", "twilio-CA2"]
+    [told] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert told.call_key == "twilio-CA1"
+
+
 def test_due_calls_come_most_overdue_first(store: Store) -> None:
     for number in (2, 1, 3):
         write(store, moves.queue(calls(number), NOW + number))

@@ -62,7 +62,8 @@ class FakeCrm:
 
     # What a step may ask
 
-    def location(self) -> Location:
+    def location(self, *, fresh: bool = False) -> Location:
+        del fresh
         return Location("loc1", self.allows_duplicates, self.timezone)
 
     def find_contact(self, phone: str) -> Contact | None:
