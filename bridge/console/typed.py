@@ -17,7 +17,7 @@ def legible(text: str) -> str:
     """On one line and without what nobody sees: a text that looks empty is empty, and none changes how the text beside it reads."""
     blanks_alike = " ".join(text.split())
     seen = "".join(char for char in blanks_alike if unicodedata.category(char) not in _UNSEEN or char in _JOINERS)
-    return seen.strip(f" {_JOINERS}")
+    return " ".join(seen.split()).strip(f" {_JOINERS}")  # what stood between two blanks may have gone
 
 
 def digits(text: str) -> str:

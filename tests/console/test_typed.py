@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge.console import typed
@@ -38,6 +38,7 @@ def test_what_nobody_can_see_is_no_reason_and_no_owner(site: Site, operator: Bro
 
 
 @given(st.text(max_size=60))
+@example("0\r\ud7fc\r0")
 def test_no_typed_text_changes_how_the_text_beside_it_reads(text: str) -> None:
     told = typed.legible(text)
     assert not {unicodedata.category(char) for char in told} & {"Cc", "Cs"}

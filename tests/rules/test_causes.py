@@ -10,7 +10,7 @@ from pathlib import Path
 import bridge.errors
 from bridge.crm.causes import Cause as CrmCause
 from bridge.intake import replay
-from tests.rules.tree import ROOT, name, parsed, python_files, text
+from tests.rules.tree import ROOT, name, nodes, parsed, python_files, text
 
 PAGE = ROOT / "docs" / "errors.md"
 ERRORS = {found for found, value in vars(bridge.errors).items() if isinstance(value, type) and issubclass(value, bridge.errors.StepFailed)}
@@ -39,7 +39,7 @@ def constants(path: Path) -> dict[str, str]:
 
 def given(path: Path) -> Iterator[ast.expr]:
     """Each expression of a file that becomes the cause of a failure."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.tree import ROOT, imports, module, name, our_modules, parsed, python_files
+from tests.rules.tree import ROOT, imports, module, name, nodes, our_modules, python_files
 
 # A room imports itself, its own level and what stands above it in this table.
 LEVELS = (
@@ -112,7 +112,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.parametrize("path", OURS, ids=name)
 def test_imports_are_absolute(path: Path) -> None:
-    relative = [node.lineno for node in ast.walk(parsed(path)) if isinstance(node, ast.ImportFrom) and node.level]
+    relative = [node.lineno for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.level]
     assert not relative, f"{name(path)}, lines {relative}: write the full path, so that the rules here can see it."
 
 
@@ -123,7 +123,7 @@ def test_the_environment_is_read_in_one_place(path: Path) -> None:
     # By its module's name: Flask's request.environ is another thing.
     reads = [
         node.lineno
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if (isinstance(node, ast.Attribute) and ast.unparse(node) in {"os.environ", "os.getenv"})
         or (isinstance(node, ast.ImportFrom) and node.module == "os" and {"environ", "getenv"} & {alias.name for alias in node.names})
     ]

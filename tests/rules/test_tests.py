@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rules.tree import ROOT, functions, name, parsed, python_files
+from tests.rules.tree import ROOT, functions, name, nodes, parsed, python_files
 
 TESTS = [path for path in python_files("tests") if path.name.startswith("test_")]
 BESIDE_ROOMS = {"rules", "roads", "handlers", "cases", "proof", "browser"}
@@ -79,7 +79,7 @@ def proving_helpers(path: Path) -> set[str]:
     """What the file imports from the tests, and its own functions that assert or use one that does."""
     proving = {
         alias.asname or alias.name
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")
         for alias in node.names
     }

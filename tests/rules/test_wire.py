@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
 
 from tests.rules.test_tests import calls
-from tests.rules.tree import ROOT, name, parsed, python_files, text
+from tests.rules.tree import ROOT, name, nodes, parsed, python_files, text
 
 JOB = "handlers.run_call.run_call"
 QUEUE = "calls"
@@ -48,7 +47,7 @@ def test_the_queue_is_listened_to() -> None:
         for path in python_files("app.py", "bridge")
         if name(path).startswith(("app.py", "bridge/parts.py", "bridge/commands/", "bridge/work/"))
         and name(path) != "bridge/work/queues.py"
-        and {"QUEUE", "calls_queue"} & {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(parsed(path))}
+        and {"QUEUE", "calls_queue"} & {getattr(node, "id", getattr(node, "attr", "")) for node in nodes(path)}
     ]
     assert listeners, "no worker listens to bridge.work.queues.QUEUE: jobs would wait for ever"
 

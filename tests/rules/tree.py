@@ -20,6 +20,7 @@ def files() -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
+@cache
 def python_files(*tops: str) -> tuple[Path, ...]:
     """Python files below the given folders, or the files of that name at the root."""
     return tuple(path for path in files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in tops)
@@ -48,8 +49,14 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(text(path) or "", filename=str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file. Many rules walk each file, and walking takes longer than parsing."""
+    return tuple(ast.walk(parsed(path)))
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def comments(path: Path) -> Iterator[tuple[int, str]]:
@@ -67,7 +74,7 @@ def our_modules() -> frozenset[str]:
 def imports(path: Path) -> frozenset[str]:
     """Every module that a file imports, also inside functions, by its full name."""
     found: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -150,13 +150,14 @@ def test_a_webhook_that_is_not_there_keeps_its_address_out_of_the_log(chat: Chat
 
 
 @contextmanager
-def talking(says: bytes, every_s: float = 0.1) -> Iterator[int]:
-    """The port of a server that reads a line and then says one byte after the other, with a pause before each, and never ends."""
+def talking(says: bytes = b"", every_s: float = 0.1, *, at_once: bytes = b"") -> Iterator[int]:
+    """The port of a server that reads a line, and then says one byte after the other, with a pause before each, and never ends."""
     over = threading.Event()
 
     class Talk(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             self.rfile.readline()
+            self.connection.send(at_once)
             for byte in says + b"x" * 1000:
                 if over.wait(every_s):
                     return
@@ -175,20 +176,20 @@ def talking(says: bytes, every_s: float = 0.1) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("says", "every_s", "is_sent"),
+    ("at_once", "says", "every_s", "is_sent"),
     [
-        pytest.param(b"HTTP/1.1 20", 0.1, None, id="a status that drips"),
-        pytest.param(b"", 60, None, id="no answer at all"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nX-Slow: ", 0.02, True, id="headers that drip behind a status that is good"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{", 0.01, True, id="a body that drips behind a status that is good"),
-        pytest.param(b"HTTP/1.1 500 No\r\nX-Slow: ", 0.02, False, id="headers that drip behind a status that is bad"),
+        pytest.param(b"", b"HTTP/1.1 20", 0.1, None, id="a status that drips"),
+        pytest.param(b"", b"", 60, None, id="no answer at all"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", b"X-Slow: ", 0.02, True, id="headers that drip behind a status that is good"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n", b"{", 0.01, True, id="a body that drips behind a good status"),
+        pytest.param(b"HTTP/1.1 500 No\r\n", b"X-Slow: ", 0.02, False, id="headers that drip behind a status that is bad"),
     ],
 )
 def test_a_webhook_that_drips_its_answer_is_cut_off_in_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, says: bytes, every_s: float, is_sent: bool | None
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_once: bytes, says: bytes, every_s: float, is_sent: bool | None
 ) -> None:
     monkeypatch.setattr(notify, "TIMEOUT_S", 0.8)
-    with talking(says, every_s) as port:
+    with talking(says, every_s, at_once=at_once) as port:
         began = time.monotonic()
         assert sent_by(ToWebhook(f"http://127.0.0.1:{port}/services/T1/secret")) is is_sent
         assert time.monotonic() - began < 2
