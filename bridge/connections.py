@@ -18,6 +18,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
 CONNECT_TIMEOUT_S = 0.5
+PATIENT_TIMEOUT_S = 5.0  # of a worker, for each try
 READ_TIMEOUT_S = 1.0  # the clock may be asked first, and a caller on the line waits for both
 
 # Twelve pauses of up to 0.1, 0.2, 0.4, 0.8 and then 1 s: an outage of 3 s is survived inside one command, and a worker that waits is
@@ -41,14 +42,16 @@ def web_connection(url: str) -> redis.Redis:
     )
 
 
-def worker_connection(url: str) -> redis.Redis:
+def worker_connection(url: str, *, read_timeout_s: float = PATIENT_TIMEOUT_S) -> redis.Redis:
     """A client that tries again for some five seconds. Its commands may be sent twice, so use it for work that bears repeating.
 
-    Give each RQ worker its own: RQ raises the read timeout of the whole pool to outlast a blocking pop.
+    `read_timeout_s` has to outlast the longest command that Redis answers late on purpose, such as a blocking pop.
     """
     base, cap, retries = _PATIENCE
     return redis.Redis.from_url(
         url,
+        socket_connect_timeout=PATIENT_TIMEOUT_S,
+        socket_timeout=read_timeout_s,
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=base, cap=cap), retries),
         **_tls(url),

@@ -15,7 +15,7 @@ from flask import current_app
 
 from bridge import parts as process
 from bridge.commands.call_lists import configured, start_catch_up
-from bridge.connections import await_redis, worker_connection
+from bridge.connections import await_redis
 from bridge.crm.base import Crm
 from bridge.errors import StepFailed
 from bridge.parts import Parts
@@ -50,9 +50,8 @@ def _work(parts: Parts) -> None:
     """One RQ worker. The work horses that it forks build their own connections; `ours` is the parent's, to tell the ledger of deaths."""
     process.use(_fresh(parts))
     ours = _fresh(parts)
-    rq_connection = worker_connection(parts.settings.redis_url.get_secret_value())
     run_worker(
-        rq_connection,
+        parts.settings.redis_url.get_secret_value(),
         parked=lambda call_key: needs_attention(ours.store, call_key),
         horse_died=lambda call_key, how: horse_died(ours.store, call_key, how),
         preload=PRELOAD,

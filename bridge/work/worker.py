@@ -31,7 +31,7 @@ from rq.utils import as_text, now, utcformat
 from rq.worker import HerokuWorker
 from rq.worker_registration import clean_worker_registry, register
 
-from bridge.connections import await_redis
+from bridge.connections import await_redis, worker_connection
 from bridge.work import queues
 
 WORKER_TTL_S = 30  # RQ blocks for a job half as long, and looks after itself between two such waits
@@ -242,11 +242,16 @@ class CallWorker(HerokuWorker):
             pipe.execute()
 
 
-def run_worker(connection: redis.Redis, *, parked: Parked, horse_died: HorseDied, preload: Sequence[str] = ()) -> None:
+def run_worker(redis_url: str, *, parked: Parked, horse_died: HorseDied, preload: Sequence[str] = ()) -> None:
     """Work in this process until a stop signal comes or RQ gives up, as it does when Redis goes away in the middle of a job.
 
     In the latter case it returns or raises a redis error, and whoever runs it starts it again; a start waits for Redis first.
+
+    RQ raises the read timeout of a pool that is too impatient for its blocking pop, but a connection that is open by then keeps its own
+    (rq/worker/base.py, `_set_connection`). Each wait of an idle worker would break off, again and again, and nobody would hear that it
+    still listens. So the connection is made here, and as patient as RQ needs it.
     """
+    connection = worker_connection(redis_url, read_timeout_s=WORKER_TTL_S)
     await_redis(connection)
     CallWorker(connection, parked=parked, horse_died=horse_died, preload=preload).work()
 

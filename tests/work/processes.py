@@ -18,7 +18,6 @@ from pathlib import Path
 
 import redis
 
-from bridge.connections import worker_connection
 from bridge.work import supervisor
 from bridge.work.supervisor import Child, supervise
 from bridge.work.worker import CallWorker, run_worker
@@ -116,7 +115,7 @@ def _worker() -> None:
             raise RuntimeError("the ledger is broken")
 
     run_worker(
-        worker_connection(os.environ[REDIS_URL]),
+        os.environ[REDIS_URL],
         parked=lambda call_key: bool(ledger.sismember("parked", call_key)),
         horse_died=horse_died,
         preload=["tests.work.jobs"],

@@ -210,6 +210,18 @@ def test_a_job_that_outstays_the_warning_is_interrupted_and_the_ledger_told(conn
     assert not connection.exists("ended")
 
 
+def test_an_idle_worker_waits_in_one_go_and_is_known_to_listen(connection, group):
+    """Longer than redis-py waits for an answer by itself: a wait that breaks off hears of no job, and says nothing of the worker."""
+    group.start_worker()
+    await_true(lambda: waits_s(connection) >= 7, "seven seconds of one wait", within_s=15)
+    assert queues.listening(connection) == 1
+
+
+def waits_s(connection):
+    """For how long the one client that waits for a job has been waiting."""
+    return max((int(client["idle"]) for client in connection.client_list() if client["cmd"] == "blmove"), default=0)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_a_worker_has_one_thread_and_no_channel(connection, group):
     worker = group.start_worker()
