@@ -42,16 +42,16 @@ def web_connection(url: str) -> redis.Redis:
     )
 
 
-def worker_connection(url: str, *, read_timeout_s: float = PATIENT_TIMEOUT_S) -> redis.Redis:
+def worker_connection(url: str) -> redis.Redis:
     """A client that tries again for some five seconds. Its commands may be sent twice, so use it for work that bears repeating.
 
-    `read_timeout_s` has to outlast the longest command that Redis answers late on purpose, such as a blocking pop.
+    For commands that Redis answers at once: a blocking pop needs more time (bridge/work/worker.py, `run_worker`).
     """
     base, cap, retries = _PATIENCE
     return redis.Redis.from_url(
         url,
         socket_connect_timeout=PATIENT_TIMEOUT_S,
-        socket_timeout=read_timeout_s,
+        socket_timeout=PATIENT_TIMEOUT_S,
         health_check_interval=30,
         retry=Retry(ExponentialWithJitterBackoff(base=base, cap=cap), retries),
         **_tls(url),

@@ -8,8 +8,9 @@ The rule: **one terminal failure, one event.**
 * A failure that no job raises (a killed work horse, an entry that the sweeper parks) is reported by `report`.
 * A route that raises is reported by the Flask integration.
 * What is logged as an error, and raised by nobody, is an event too: a fault that somebody caught would be seen in the log alone. So ERROR
-  is for what a person should hear of; what the next try or the sweeper mends is a WARNING. RQ's own lines about a failed job are left out
-  by the SDK (`ignore_logger("rq.worker")`), and one exception is told once, however often it is logged (its DedupeIntegration).
+  is for what a person should hear of; what the next try or the sweeper mends is a WARNING. Of RQ's worker only its own faults are heard:
+  its line about a job that raised has been told, and a Redis that is away it waits out (`_is_of_no_interest`; the SDK's RQ integration
+  would leave out both and those). One exception is told once, however often it is logged (the SDK's DedupeIntegration).
 
 A storm of one cause is one issue with few events: `StormGuard` (bridge/watch/guard.py) decides which of them leave, and the next one tells
 how many did not. Broken promises are told here too (`tell`), past the guard, since bridge/watch/standing.py lets few of them leave. A

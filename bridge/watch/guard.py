@@ -118,7 +118,7 @@ class _Alone:
 
 
 def impatient(redis_url: str) -> redis.Redis:
-    """As for a web, and with less time: the process can decide for itself."""
+    """As for a web, and with less time: the process can decide for itself. Set afterwards, since options in REDIS_URL would win."""
     connection = web_connection(redis_url)
     connection.connection_pool.connection_kwargs |= {"socket_connect_timeout": PATIENCE_S, "socket_timeout": PATIENCE_S}
     return connection

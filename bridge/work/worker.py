@@ -251,7 +251,8 @@ def run_worker(redis_url: str, *, parked: Parked, horse_died: HorseDied, preload
     (rq/worker/base.py, `_set_connection`). Each wait of an idle worker would break off, again and again, and nobody would hear that it
     still listens. So the connection is made here, and as patient as RQ needs it.
     """
-    connection = worker_connection(redis_url, read_timeout_s=WORKER_TTL_S)
+    connection = worker_connection(redis_url)
+    connection.connection_pool.connection_kwargs["socket_timeout"] = WORKER_TTL_S  # afterwards, since options in REDIS_URL would win
     await_redis(connection)
     CallWorker(connection, parked=parked, horse_died=horse_died, preload=preload).work()
 

@@ -58,6 +58,7 @@ def test_thread_of_its_own_brings_calls_in_while_the_sweeper_sweeps(connection, 
     await_true(lambda: connection.exists(keys.entry("twilio-CA0")), "the call is in the ledger", within_s=30)
     stopping.set()
     await_true(lambda: not any(thread.name == "backfill" for thread in threading.enumerate()), "the thread has ended", within_s=30)
+    assert parts.store.get("twilio-CA0").source == "backfill"
     parts.connection.close()
 
 

@@ -62,13 +62,15 @@ def test_the_drainer_wakes_when_an_event_is_put(path: Path, running) -> None:
     for n in range(3):
         spool.put(event(n))
         until(lambda n=n: len(taken) == n + 1)
+    assert taken == [event(0), event(1), event(2)]
 
 
 def test_the_drainer_finds_events_of_other_processes_at_its_interval(path: Path, running) -> None:
     taken: list[Spooled] = []
     running(Spool(path), taken.append, interval_s=0.05)
     fill(path, [1])
-    until(lambda: taken == [event(1)])
+    until(lambda: taken)
+    assert taken == [event(1)]
 
 
 def test_the_drainer_goes_on_after_an_outage(path: Path, running) -> None:
@@ -109,8 +111,10 @@ def test_a_stopped_drainer_can_be_started_again(path: Path, running) -> None:
     drainer = running(spool, taken.append, interval_s=60)
     drainer.stop()
     spool.put(event(1))
+    assert taken == []
     drainer.start()
-    until(lambda: taken == [event(1)])
+    until(lambda: taken)
+    assert taken == [event(1)]
 
 
 _FORKER = """

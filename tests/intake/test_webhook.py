@@ -191,6 +191,7 @@ def test_refusals_are_written_by_themselves_after_a_while(door: Door) -> None:
     until(lambda: door.house.counted("refused.twilio:signature wrong") == 3)
     door.post(forged())
     until(lambda: door.house.counted("refused.twilio:signature wrong") == 4)
+    assert door.receiver._refusals == {}, "what is written is not written again"
 
 
 def test_refusals_outlast_an_outage(door: Door) -> None:

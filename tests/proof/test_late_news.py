@@ -25,12 +25,8 @@ NOTE = "/contacts/{contact_id}/notes/{note_id}"
 STAFF = "called back, wants Tuesday"
 
 
-@contextmanager
-def late_news(redis_url: str, points: Points, *, edit: str, lost: str, reported: bool) -> Iterator[Rig]:
-    """A call whose note was written, and then changed by `edit`; the news comes and everything comes to rest."""
-    rig = Rig(redis_url, steps.planner, steps.STEPS, World(burst=10**6, daily=10**9))
-    rig.deliver(event(CALL, "status"))
-    rig.rest()
+def change_and_tell(rig: Rig, points: Points, *, edit: str, reported: bool, lost: str = "") -> None:
+    """The note is changed by `edit`; from then on `points` count. News comes to a new process, and everything comes to rest."""
     [note] = rig.engine.truth.notes()
     rig.engine.book.keep_note(replace(note, body=note.body + edit))
     if lost:
@@ -41,6 +37,15 @@ def late_news(redis_url: str, points: Points, *, edit: str, lost: str, reported:
     rig.deliver(event(NEWS, "recording"))
     rig.run_jobs(horse_reported=reported)
     rig.rest(horse_reported=reported)
+
+
+@contextmanager
+def late_news(redis_url: str, points: Points, *, edit: str, lost: str, reported: bool) -> Iterator[Rig]:
+    """A call whose note was written, and then changed by `edit`; the news comes and everything comes to rest."""
+    rig = Rig(redis_url, steps.planner, steps.STEPS, World(burst=10**6, daily=10**9))
+    rig.deliver(event(CALL, "status"))
+    rig.rest()
+    change_and_tell(rig, points, edit=edit, reported=reported, lost=lost)
     yield rig
     rig.close()
 
@@ -69,15 +74,9 @@ def lost_note(redis_url: str, points: Points, *, edit: str, reported: bool) -> I
     rig.engine.faults.add(Fault.model_validate({"kind": "answer_lost", "method": "POST", "path": NOTES, "times": 1}))
     rig.deliver(event(CALL, "status"))
     rig.run_jobs(horse_reported=True)
-    [note], [entry] = rig.engine.truth.notes(), rig.entries()
+    [entry] = rig.entries()
     assert "note_call" in entry.intents
-    rig.engine.book.keep_note(replace(note, body=note.body + edit))
-    rig.points = points
-    points.act = points.crash
-    rig.restart()
-    rig.deliver(event(NEWS, "recording"))
-    rig.run_jobs(horse_reported=reported)
-    rig.rest(horse_reported=reported)
+    change_and_tell(rig, points, edit=edit, reported=reported)
     yield rig
     rig.close()
 

@@ -78,6 +78,7 @@ def test_a_failure_that_the_ledger_will_repeat_is_not_kept_by_rq(connection, put
     put("c-1", "fail")
     began(connection, group)
     await_no_trace(connection, "c-1")
+    assert not connection.exists("rq:failed:calls")
 
 
 def test_a_call_that_needs_attention_is_among_rqs_failed_jobs(connection, put, group):
@@ -210,8 +211,10 @@ def test_a_job_that_outstays_the_warning_is_interrupted_and_the_ledger_told(conn
     assert not connection.exists("ended")
 
 
-def test_an_idle_worker_waits_in_one_go_and_is_known_to_listen(connection, group):
+@pytest.mark.parametrize("options", ["", "?socket_timeout=2"])
+def test_an_idle_worker_waits_in_one_go_and_is_known_to_listen(connection, group, options):
     """Longer than redis-py waits for an answer by itself: a wait that breaks off hears of no job, and says nothing of the worker."""
+    group.redis_url += options
     group.start_worker()
     await_true(lambda: waits_s(connection) >= 7, "seven seconds of one wait", within_s=15)
     assert queues.listening(connection) == 1
